@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * bench/spawn - time whole lives of commands, one process per sample, interleaved.
+ *
+ *   spawn ROUNDS WARMUP SEED [@MNTNS] NAME ARG… [:: [@MNTNS] NAME ARG…]…
+ *
+ * Every round runs each command once, in an order shuffled afresh, so that whatever
+ * else the machine is doing falls on all of them alike. A sample is the time from
+ * just before vfork() to the return of wait4(): what a caller waits for. Prints
+ * `NAME NANOSECONDS STATUS` per sample; warm-up rounds are not printed.
+ *
+ * An ARG `{n}` becomes a number no other sample has (container runtimes want a name).
+ * @MNTNS is a path to a mount namespace to enter first. Standard streams are /dev/null.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SUBJECTS_MAX 32
+
+struct subject {
+	const char *name;
+	char **argv;
+	int mntns_fd; /* -1: ours */
+};
+
+static struct subject subjects[SUBJECTS_MAX];
+static size_t subjects_n;
+static uint64_t seed;
+
+static void fail(const char *what, const char *name)
+{
+	(void)fprintf(stderr, "spawn: %s '%s': %s\n", what, name, strerror(errno));
+	exit(125);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* xorshift64: repeatable for a given seed. */
+static uint64_t next_random(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+static void shuffle(size_t *order, size_t n)
+{
+	for (size_t i = n; i > 1; i--) {
+		size_t j = (size_t)(next_random() % i), held = order[i - 1];
+
+		order[i - 1] = order[j];
+		order[j] = held;
+	}
+}
+
+static void add_subject(char **words)
+{
+	struct subject *s;
+
+	if (subjects_n == SUBJECTS_MAX) {
+		(void)fprintf(stderr, "spawn: more than %d commands\n", SUBJECTS_MAX);
+		exit(125);
+	}
+	s = &subjects[subjects_n++];
+	s->mntns_fd = -1;
+	if (*words && **words == '@') {
+		s->mntns_fd = open(*words + 1, O_RDONLY | O_CLOEXEC);
+		if (s->mntns_fd < 0)
+			fail("open", *words + 1);
+		words++;
+	}
+	if (!words[0] || !words[1]) {
+		(void)fputs("spawn: a command wants NAME ARG…\n", stderr);
+		exit(125);
+	}
+	s->name = words[0];
+	s->argv = words + 1;
+}
+
+static void parse(char **words)
+{
+	char **first = words;
+
+	for (; *words; words++) {
+		if (strcmp(*words, "::") != 0)
+			continue;
+		*words = NULL;
+		add_subject(first);
+		first = words + 1;
+	}
+	add_subject(first);
+}
+
+static void sample(const struct subject *s, unsigned n, int null_fd, int want_print)
+{
+	char number[16], *argv[64];
+	struct rusage usage;
+	uint64_t start;
+	size_t i;
+	int status;
+	pid_t pid;
+
+	(void)snprintf(number, sizeof(number), "%u", n);
+	for (i = 0; s->argv[i] && i < 63; i++)
+		argv[i] = strcmp(s->argv[i], "{n}") == 0 ? number : s->argv[i];
+	argv[i] = NULL;
+
+	start = now_ns();
+	pid = vfork();
+	if (pid == 0) {
+		for (int fd = 0; fd < 3; fd++)
+			(void)dup2(null_fd, fd);
+		if (s->mntns_fd >= 0 && setns(s->mntns_fd, CLONE_NEWNS) < 0)
+			_exit(125);
+		(void)execv(argv[0], argv);
+		_exit(127);
+	}
+	if (pid < 0)
+		fail("start", s->name);
+	while (wait4(pid, &status, 0, &usage) < 0)
+		if (errno != EINTR)
+			fail("wait for", s->name);
+	if (want_print)
+		(void)printf("%s %llu %d\n", s->name, (unsigned long long)(now_ns() - start),
+			WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+int main(int argc, char **argv)
+{
+	size_t order[SUBJECTS_MAX];
+	unsigned rounds, warmup, n = 0;
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (argc < 6 || null_fd < 0) {
+		(void)fputs("usage: spawn ROUNDS WARMUP SEED [@MNTNS] NAME ARG… [:: …]\n", stderr);
+		return 125;
+	}
+	rounds = (unsigned)strtoul(argv[1], NULL, 10);
+	warmup = (unsigned)strtoul(argv[2], NULL, 10);
+	seed = strtoull(argv[3], NULL, 10) | 1;
+	parse(argv + 4);
+	for (size_t i = 0; i < subjects_n; i++)
+		order[i] = i;
+	for (unsigned r = 0; r < warmup + rounds; r++) {
+		shuffle(order, subjects_n);
+		for (size_t i = 0; i < subjects_n; i++)
+			sample(&subjects[order[i]], n++, null_fd, r >= warmup);
+	}
+	return fflush(stdout) == 0 ? 0 : 125;
+}

@@ -22,13 +22,14 @@ void spec_init(struct spec *s)
 	*s = (struct spec){
 		.root = SPEC_ROOT_HOST,
 		.want_loopback = true,
-		.limits = {
-			.memory_max = 4 * GIB,
-			.pids_max = 4096,
-			.disk_max = 1 * GIB,
-			.kill_after_ms = 5000,
-			.open_files = 65536,
-		},
+		.limits =
+			{
+				.memory_max = 4 * GIB,
+				.pids_max = 4096,
+				.disk_max = 1 * GIB,
+				.kill_after_ms = 5000,
+				.open_files = 65536,
+			},
 	};
 	for (size_t w = 0; w < WALL_COUNT; w++)
 		s->walls[w] = WALL_LEVEL_REQUIRED;
@@ -76,6 +77,21 @@ int spec_add_path(struct spec *s, enum spec_path_mode mode, const char *path, co
 	return 0;
 }
 
+int spec_add_user_path(struct spec *s, enum spec_path_mode mode, const char *path, const char *cwd,
+	const char *home, struct err *err)
+{
+	bool is_home = strcmp(path, "~") == 0 || text_starts(path, "~/");
+
+	if (!is_home)
+		return spec_add_path(s, mode, path, cwd, err);
+	if (!home || home[0] != '/')
+		return err_set(err, EINVAL, "'~' has no meaning here: HOME is not set");
+	/* "~//etc" is below home too: what follows must not look absolute. */
+	while (*++path == '/')
+		;
+	return spec_add_path(s, mode, *path ? path : ".", home, err);
+}
+
 void spec_override_paths(struct spec *s, size_t first)
 {
 	size_t kept = 0;
@@ -84,7 +100,8 @@ void spec_override_paths(struct spec *s, size_t first)
 		bool is_replaced = false;
 
 		for (size_t j = first; i < first && j < s->paths_n; j++)
-			is_replaced = is_replaced || strcmp(s->paths[i].path, s->paths[j].path) == 0;
+			is_replaced =
+				is_replaced || strcmp(s->paths[i].path, s->paths[j].path) == 0;
 		if (is_replaced)
 			free(s->paths[i].path);
 		else
@@ -133,6 +150,18 @@ int spec_set_root(struct spec *s, const char *value, struct err *err)
 	return 0;
 }
 
+int spec_check_net(const char *value, struct err *err)
+{
+	char quoted[64];
+
+	if (strcmp(value, "none") != 0)
+		return err_set(err, EINVAL,
+			"'%s' is not a network yet: roads out come with a later release; accepted: "
+			"none",
+			text_quote(value, quoted, sizeof(quoted)));
+	return 0;
+}
+
 int spec_set_string(char **field, const char *what, const char *value, struct err *err)
 {
 	if (value[0] == '\0')
@@ -152,7 +181,8 @@ int spec_add_env(struct spec *s, const char *assignment, struct err *err)
 	size_t key_size;
 
 	if (!eq || eq == assignment)
-		return err_set(err, EINVAL, "'%s' is not NAME=VALUE; to copy a variable of yours "
+		return err_set(err, EINVAL,
+			"'%s' is not NAME=VALUE; to copy a variable of yours "
 			"use --pass-env NAME",
 			text_quote(assignment, quoted, sizeof(quoted)));
 	if (strlen(assignment) > SPEC_ARG_MAX)

@@ -15,9 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SPEC_ARG_MAX   131071	/* bytes in one argument or K=V: the kernel's MAX_ARG_STRLEN - 1 */
+#define SPEC_ARG_MAX   131071    /* bytes in one argument or K=V: the kernel's MAX_ARG_STRLEN - 1 */
 #define SPEC_ARGS_MAX  (1 << 20) /* bytes in all arguments and environment */
-#define SPEC_PATHS_MAX 1024	/* --rw, --ro, --hide entries in all */
+#define SPEC_PATHS_MAX 1024      /* --rw, --ro, --hide entries in all */
 
 enum spec_root {
 	SPEC_ROOT_HOST, /* the host's tree read-only, secrets hidden */
@@ -25,8 +25,8 @@ enum spec_root {
 };
 
 enum spec_path_mode {
-	SPEC_PATH_RW,	/* writable */
-	SPEC_PATH_RO,	/* readable even if hidden by default, never writable */
+	SPEC_PATH_RW,   /* writable */
+	SPEC_PATH_RO,   /* readable even if hidden by default, never writable */
 	SPEC_PATH_HIDE, /* not there */
 };
 
@@ -36,29 +36,29 @@ struct spec_path {
 };
 
 struct spec_limits {
-	uint64_t memory_max;   /* bytes, 0 = none */
-	uint64_t cpu_milli;    /* thousandths of a cpu, 0 = none */
-	uint64_t pids_max;     /* tasks, 0 = none */
-	uint64_t disk_max;     /* bytes the box may own, 0 = none */
-	uint64_t io_bps;       /* bytes per second each way, 0 = none */
-	uint64_t timeout_ms;   /* wall clock, 0 = none */
+	uint64_t memory_max;    /* bytes, 0 = none */
+	uint64_t cpu_milli;     /* thousandths of a cpu, 0 = none */
+	uint64_t pids_max;      /* tasks, 0 = none */
+	uint64_t disk_max;      /* bytes the box may own, 0 = none */
+	uint64_t io_bps;        /* bytes per second each way, 0 = none */
+	uint64_t timeout_ms;    /* wall clock, 0 = none */
 	uint64_t kill_after_ms; /* grace between SIGTERM and SIGKILL at the timeout */
-	uint64_t open_files;   /* RLIMIT_NOFILE */
+	uint64_t open_files;    /* RLIMIT_NOFILE */
 };
 
 struct spec {
 	enum spec_root root;
-	bool cow;	      /* the working directory is copy-on-write */
-	bool want_loopback;   /* lo is up inside, so that localhost servers work */
-	bool allow_sudo;      /* setuid programs inside may gain root over the box's ids */
-	bool no_protect;      /* do not hold .git/hooks, rc files, IDE settings read-only */
-	char *cwd;	      /* absolute; working directory inside; NULL = default of the root */
-	char *work_dir;	      /* absolute; the caller's directory, shared with the box; NULL = none */
-	char *user;	      /* name or number inside; NULL = default of the root */
-	char *hostname;	      /* NULL = "bawn" */
-	char *profile;	      /* name of the profile it came from, for the record; or NULL */
-	struct strv argv;     /* the command */
-	struct strv env;      /* K=V, set inside */
+	bool cow;           /* the working directory is copy-on-write */
+	bool want_loopback; /* lo is up inside, so that localhost servers work */
+	bool allow_sudo;    /* setuid programs inside may gain root over the box's ids */
+	bool no_protect;    /* do not hold .git/hooks, rc files, IDE settings read-only */
+	char *cwd;          /* absolute; working directory inside; NULL = default of the root */
+	char *work_dir;     /* absolute; the caller's directory, shared with the box; NULL = none */
+	char *user;         /* name or number inside; NULL = default of the root */
+	char *hostname;     /* NULL = "bawn" */
+	char *profile;      /* name of the profile it came from, for the record; or NULL */
+	struct strv argv;   /* the command */
+	struct strv env;    /* K=V, set inside */
 	struct strv pass_env; /* names copied from the caller's environment; trailing * globs */
 	struct spec_path *paths;
 	size_t paths_n;
@@ -74,6 +74,10 @@ void spec_done(struct spec *s);
 /* Add a path rule; `path` is cleaned against `cwd`. */
 int spec_add_path(struct spec *s, enum spec_path_mode mode, const char *path, const char *cwd,
 	struct err *err);
+
+/* The same for a path a person wrote: a leading "~/" is `home`. -EINVAL if home is then NULL. */
+int spec_add_user_path(struct spec *s, enum spec_path_mode mode, const char *path, const char *cwd,
+	const char *home, struct err *err);
 
 /* "NAME=required|preferred|off" */
 int spec_set_wall(struct spec *s, const char *assignment, struct err *err);
@@ -95,12 +99,12 @@ int spec_validate(struct spec *s, struct err *err);
 int spec_set_limit(struct spec *s, const char *name, const char *value, struct err *err);
 /* The wall a limit belongs to; WALL_COUNT if there is no such limit. */
 enum wall spec_limit_wall(const char *name);
-/* The names of the limits with underscores, for suggestions; *ret_n of them. */
-const char *const *spec_limit_names(size_t *ret_n);
 
 int spec_set_root(struct spec *s, const char *value, struct err *err);
 /* Replace *field by a copy; -EINVAL if empty, -ENAMETOOLONG past 4095 bytes. */
 int spec_set_string(char **field, const char *what, const char *value, struct err *err);
+/* The network a box gets: "none" is the only value so far. */
+int spec_check_net(const char *value, struct err *err);
 /* K=V; a later one for the same K replaces the earlier. */
 int spec_add_env(struct spec *s, const char *assignment, struct err *err);
 

@@ -43,8 +43,8 @@ static int parse_cpus(const char *s, const char *what, uint64_t *ret, struct err
 			milli += unit * (uint64_t)(*p - '0');
 	}
 	if (p == s || *p != '\0')
-		return err_set(err, EINVAL, "%s '%s' is not a number of cpus such as 2 or 0.5", what,
-			text_quote(s, quoted, sizeof(quoted)));
+		return err_set(err, EINVAL, "%s '%s' is not a number of cpus such as 2 or 0.5",
+			what, text_quote(s, quoted, sizeof(quoted)));
 	*ret = whole * 1000 + milli;
 	return 0;
 }
@@ -85,8 +85,8 @@ static const char *const names[] = {
 /* In the order of names[]. */
 static const struct limit limits[] = {
 	/* Below 4 MiB the kernel kills the command before its first instruction. */
-	{FIELD(memory_max), WALL_MEMORY, text_parse_size, 4 * MIB, 64 * TIB,
-		"4M to 64T, or none", false},
+	{FIELD(memory_max), WALL_MEMORY, text_parse_size, 4 * MIB, 64 * TIB, "4M to 64T, or none",
+		false},
 	/* The scheduler's smallest quota is 1 ms in its period of 100 ms. */
 	{FIELD(cpu_milli), WALL_CPU, parse_cpus, 10, 1024 * 1000, "0.01 to 1024, or none", false},
 	/* Two: the box's init and the command. The ceiling is the kernel's PID_MAX_LIMIT. */
@@ -124,12 +124,6 @@ enum wall spec_limit_wall(const char *name)
 	const struct limit *l = find(name);
 
 	return l ? l->wall : WALL_COUNT;
-}
-
-const char *const *spec_limit_names(size_t *ret_n)
-{
-	*ret_n = LIMIT_COUNT;
-	return names;
 }
 
 int spec_set_limit(struct spec *s, const char *name, const char *value, struct err *err)

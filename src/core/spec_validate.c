@@ -23,8 +23,9 @@ static int check_command(const struct spec *s, struct err *err)
 	size_t total = 0;
 
 	if (s->argv.n == 0)
-		return err_set(err, EINVAL, "no command given; write it after '--': "
-					    "bawn run [options] -- CMD [ARG...]");
+		return err_set(err, EINVAL,
+			"no command given; write it after '--': "
+			"bawn run [options] -- CMD [ARG...]");
 	if (s->argv.v[0][0] == '\0')
 		return err_set(err, EINVAL, "the command is an empty string");
 	for (size_t i = 0; i < s->argv.n; i++) {
@@ -64,7 +65,8 @@ static int check_pass_env(const struct spec *s, struct err *err)
 
 		if (name[0] == '\0' || strchr(name, '=') || (star && star[1] != '\0'))
 			return err_set(err, EINVAL,
-				"pass-env '%s' is not a variable's name; accepted: NAME, or PREFIX*",
+				"pass-env '%s' is not a variable's name; accepted: NAME, or "
+				"PREFIX*",
 				text_quote(name, quoted, sizeof(quoted)));
 	}
 	return 0;
@@ -77,8 +79,8 @@ static int check_hostname(const char *name, struct err *err)
 	char quoted[64];
 
 	for (size_t i = 0; i < n; i++)
-		is_good = is_good && (isalnum((unsigned char)name[i]) || name[i] == '-' ||
-					     name[i] == '.');
+		is_good = is_good &&
+			  (isalnum((unsigned char)name[i]) || name[i] == '-' || name[i] == '.');
 	if (!is_good)
 		return err_set(err, EINVAL,
 			"hostname '%s' is not accepted; accepted: 1 to 63 letters, digits, '-' "
@@ -128,8 +130,8 @@ static int check_path(const struct spec *s, size_t i, struct err *err)
 
 	(void)text_quote(p->path, quoted, sizeof(quoted));
 	if (strcmp(p->path, "/") == 0)
-		return err_set(err, EINVAL, "%s '/' is not accepted; name the directories meant",
-			option);
+		return err_set(
+			err, EINVAL, "%s '/' is not accepted; name the directories meant", option);
 	for (size_t k = 0; k < sizeof(own) / sizeof(own[0]); k++) {
 		if (text_path_below(p->path, own[k]))
 			return err_set(err, EINVAL,
@@ -162,11 +164,9 @@ static int lean(struct spec *s, enum wall wall, enum wall base, struct err *err)
 static int check_leaning(struct spec *s, struct err *err)
 {
 	static const enum wall pairs[][2] = {
-		{WALL_IDS, WALL_USER},	 /* an id range is a map of a user namespace */
+		{WALL_IDS, WALL_USER},   /* an id range is a map of a user namespace */
 		{WALL_ROOT, WALL_MOUNT}, /* pivot_root moves mounts of one mount namespace */
-		{WALL_PROC, WALL_MOUNT},
-		{WALL_DEV, WALL_MOUNT},
-		{WALL_SYS, WALL_MOUNT},
+		{WALL_PROC, WALL_MOUNT}, {WALL_DEV, WALL_MOUNT}, {WALL_SYS, WALL_MOUNT},
 		{WALL_DISK, WALL_MOUNT}, /* the cap is the size of tmpfs mounts */
 		{WALL_MASKS, WALL_ROOT}, /* masks are mounts in the new root; after root itself */
 	};
@@ -202,8 +202,9 @@ static int check_limits(struct spec *s, struct err *err)
 		if (pairs[i].limit != 0)
 			continue;
 		if (s->walls_set[w] && s->walls[w] == WALL_LEVEL_REQUIRED)
-			return err_set(err, EINVAL, "wall '%s' is required but has no limit; give %s",
-				wall_name(w), pairs[i].option);
+			return err_set(err, EINVAL,
+				"wall '%s' is required but has no limit; give %s", wall_name(w),
+				pairs[i].option);
 		s->walls[w] = WALL_LEVEL_OFF;
 	}
 	return 0;
@@ -217,7 +218,8 @@ static int check_walls(struct spec *s, struct err *err)
 		return r;
 	/* With no_new_privs execve() ignores setuid bits, so sudo could only fail. */
 	if (s->allow_sudo && s->walls_set[WALL_NNP] && s->walls[WALL_NNP] != WALL_LEVEL_OFF)
-		return err_set(err, EINVAL, "--allow-sudo and wall 'nnp' exclude each other; keep one");
+		return err_set(
+			err, EINVAL, "--allow-sudo and wall 'nnp' exclude each other; keep one");
 	if (s->allow_sudo)
 		s->walls[WALL_NNP] = WALL_LEVEL_OFF;
 	if (s->cow && s->walls[WALL_ROOT] == WALL_LEVEL_OFF)
@@ -242,7 +244,8 @@ int spec_validate(struct spec *s, struct err *err)
 	for (size_t i = 0; r >= 0 && i < s->paths_n; i++)
 		r = check_path(s, i, err);
 	if (r >= 0 && s->cow && !s->work_dir)
-		r = err_set(err, EINVAL, "--cow needs a working directory to share; start it in "
-					 "the project's directory");
+		r = err_set(err, EINVAL,
+			"--cow needs a working directory to share; start it in "
+			"the project's directory");
 	return r < 0 ? r : check_walls(s, err);
 }

@@ -28,16 +28,19 @@ struct wall_text {
 
 static const struct wall_text texts[WALL_COUNT] = {
 	[WALL_USER] = {"user", "root in the box is nobody outside", USERNS_REMEDY},
-	[WALL_IDS] = {"ids", "files and processes of the box belong to ids that own nothing outside",
+	[WALL_IDS] = {"ids",
+		"files and processes of the box belong to ids that own nothing outside",
 		"install 'uidmap' and give the user a range in /etc/subuid and /etc/subgid; as "
 		"root it needs idmapped mounts (Linux 5.12, ext4, xfs, btrfs or tmpfs)"},
-	[WALL_MOUNT] = {"mount", "mounts made for the box are seen by the box alone", USERNS_REMEDY},
+	[WALL_MOUNT] = {"mount", "mounts made for the box are seen by the box alone",
+		USERNS_REMEDY},
 	[WALL_ROOT] = {"root", "the host's tree is read-only or absent; writes only where allowed",
 		"needs pivot_root and overlayfs or bind mounts; inside Docker run with "
 		"'--security-opt seccomp=unconfined --security-opt apparmor=unconfined'"},
 	[WALL_MASKS] = {"masks", "keys, tokens and histories hidden; hooks and settings read-only",
 		"needs the mount wall: see 'bawn doctor'"},
-	[WALL_PROC] = {"proc", "only the box's own processes are visible; kernel settings read-only",
+	[WALL_PROC] = {"proc",
+		"only the box's own processes are visible; kernel settings read-only",
 		"needs a /proc with nothing mounted over it: inside Docker run with "
 		"'--security-opt systempaths=unconfined'"},
 	[WALL_DEV] = {"dev", "no device but null, zero, full, random, tty and own terminals",
@@ -143,8 +146,9 @@ int wall_parse(const char *name, enum wall *ret, struct err *err)
 	(void)text_quote(name, quoted, sizeof(quoted));
 	near = text_closest(name, names, WALL_COUNT);
 	if (near)
-		return err_set(err, EINVAL, "no wall is called '%s'; did you mean '%s'? (walls: %s)",
-			quoted, near, all);
+		return err_set(err, EINVAL,
+			"no wall is called '%s'; did you mean '%s'? (walls: %s)", quoted, near,
+			all);
 	return err_set(err, EINVAL, "no wall is called '%s'; accepted: %s", quoted, all);
 }
 

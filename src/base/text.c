@@ -263,8 +263,7 @@ static size_t utf8_printable(const unsigned char *s)
 		return 0;
 	if (c < 0xa0 || (c >= 0xd800 && c < 0xe000))
 		return 0;
-	/* Bidirectional and line controls reorder or break what the reader sees (CVE-2021-42574).
-	 */
+	/* Bidirectional and line controls reorder what the reader sees (CVE-2021-42574). */
 	if ((c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
 		(c >= 0x2066 && c <= 0x2069) || c == 0xfeff)
 		return 0;

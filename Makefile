@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. Meson and ninja build; this file only names the things one does.
+
+BUILD ?= build
+TIME ?= 60
+PREFIX ?= /usr/local
+MESON_FLAGS ?=
+
+all: $(BUILD)/build.ninja ## build build/bawn
+	@ninja -C $(BUILD) --quiet
+
+$(BUILD)/build.ninja:
+	@meson setup $(BUILD) --prefix=$(PREFIX) $(MESON_FLAGS) >/dev/null
+
+up: ## install what is missing, build, run a first sandboxed command
+	@tools/up
+
+test: ## install what tests need, run everything CI runs
+	@tools/test
+
+lint: ## clang-format, clang-tidy, cppcheck, layers, banned functions, shellcheck
+	@tools/install-deps build lint
+	@tools/lint
+
+check: all ## the quick tests: unit tests and corpus replay, any user
+	@tools/test build-gcc unit-user replay
+
+check-root: all ## the tests that need root, without the slow ones
+	@tools/test build-gcc unit-root integration-root escape
+
+check-asan: ## unit and integration tests under ASan and UBSan
+	@tools/test 'build-asan' '*-asan'
+
+fuzz: ## run every fuzz target for TIME seconds each (default 60)
+	@tools/fuzz $(TIME)
+
+bench: all ## compare start-up with bwrap, crun, runc and unshare
+	@tools/install-deps build bench
+	@BAWN=$(abspath $(BUILD))/bawn bench/run
+
+install: all ## install below PREFIX (default /usr/local); DESTDIR is honoured
+	@meson install -C $(BUILD) --no-rebuild
+
+clean: ## remove the build directories
+	@rm -rf build build-clang build-asan build-fuzz
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
+
+.PHONY: all up test lint check check-root check-asan fuzz bench install clean help

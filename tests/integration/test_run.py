@@ -445,7 +445,8 @@ def test_json_into_a_file(bawn):
 
 
 def test_hostile_bytes_do_not_break_the_result(bawn):
-    _, r = bawn.json("--root", "base", "--", "/bin/sh", "-c", r"echo x > $(printf '/usr/\377\033[31m"'); exit 1")
+    script = r"""echo x > "$(printf '/usr/\377\033[31m"')"; exit 1"""
+    _, r = bawn.json("--", "/bin/sh", "-c", script)
     assert r["exit"] == 1
     assert "\x1b" not in json.dumps(r, ensure_ascii=False)
 

@@ -47,7 +47,7 @@
 #include <unistd.h>
 
 #define TRACEES_MAX 256
-#define GRACE_S	    5
+#define GRACE_S     5
 #define EXIT_OURS   125
 
 struct tracee {
@@ -64,13 +64,13 @@ static struct {
 	struct tracee v[TRACEES_MAX];
 	size_t n;
 	pid_t command;
-	bool is_started;	/* CMD has been exec'd */
-	bool is_over;		/* the sandboxed command has been exec'd */
+	bool is_started; /* CMD has been exec'd */
+	bool is_over;    /* the sandboxed command has been exec'd */
 	bool want_list;
 	const char *at_role;
 	unsigned at_call;
 	bool was_hit;
-	int code;		/* positive errno */
+	int code; /* positive errno */
 	FILE *report;
 	struct stat own_pid_ns;
 } run;
@@ -350,7 +350,7 @@ static void trace_all(void)
 static void start(char **argv)
 {
 	long opts = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
-		PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+		    PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
 	struct tracee *t;
 	int status;
 
@@ -401,25 +401,16 @@ int main(int argc, char **argv)
 	run.code = ENOMEM;
 	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
 		switch (c) {
-		case 'l':
-			run.want_list = true;
-			break;
-		case 'a':
-			parse_at(optarg);
-			break;
-		case 'e':
-			run.code = errno_by_name(optarg);
-			break;
-		case 't':
-			timeout_s = (unsigned)strtoul(optarg, NULL, 10);
-			break;
+		case 'l': run.want_list = true; break;
+		case 'a': parse_at(optarg); break;
+		case 'e': run.code = errno_by_name(optarg); break;
+		case 't': timeout_s = (unsigned)strtoul(optarg, NULL, 10); break;
 		case 'r':
 			run.report = fopen(optarg, "we");
 			if (!run.report)
 				die("open '%s': %s", optarg, strerror(errno));
 			break;
-		default:
-			return EXIT_OURS;
+		default: return EXIT_OURS;
 		}
 	}
 	if (optind == argc || !run.report || run.want_list == (run.at_role != NULL))

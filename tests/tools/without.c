@@ -50,10 +50,10 @@
 #error "without: this architecture is not known"
 #endif
 
-#define RULES_MAX	 64
-#define IDMAP_FLAG	 0x00100000u /* MOUNT_ATTR_IDMAP, Linux 5.12 */
-#define LISTENER_FLAG	 8u	     /* SECCOMP_FILTER_FLAG_NEW_LISTENER, Linux 5.0 */
-#define EXIT_OURS	 125
+#define RULES_MAX     64
+#define IDMAP_FLAG    0x00100000u /* MOUNT_ATTR_IDMAP, Linux 5.12 */
+#define LISTENER_FLAG 8u          /* SECCOMP_FILTER_FLAG_NEW_LISTENER, Linux 5.0 */
+#define EXIT_OURS     125
 
 struct rule {
 	int nr;
@@ -73,9 +73,8 @@ static const struct {
 } groups[] = {
 	{"landlock",
 		{"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", NULL}},
-	{"mountapi",
-		{"fsopen", "fsconfig", "fsmount", "fspick", "open_tree", "move_mount",
-			"mount_setattr", NULL}},
+	{"mountapi", {"fsopen", "fsconfig", "fsmount", "fspick", "open_tree", "move_mount",
+			     "mount_setattr", NULL}},
 };
 
 /* Calls newer than the libseccomp of Debian 12 would be looked up here; numbers are arch-common. */
@@ -270,7 +269,7 @@ static int as_exit_status(int status)
 static int trace(pid_t command)
 {
 	long opts = PTRACE_O_TRACESECCOMP | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
-		PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
+		    PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
 	int status, result = EXIT_OURS;
 	pid_t pid;
 

@@ -145,8 +145,16 @@ int cgroup_disks_read(struct cgroup_disks *ret, struct err *err)
 	while (ret->n < CGROUP_DISKS_MAX && (e = readdir(dir))) {
 		char file[300];
 		char *id = ret->id[ret->n];
+		uint64_t sectors = 0;
 
 		if (e->d_name[0] == '.')
+			continue;
+		/*
+		 * An empty drive or loop device has nothing to read, and the first throttle a
+		 * device ever gets costs some 25 ms: its queue is frozen for it.
+		 */
+		(void)snprintf(file, sizeof(file), "%s/size", e->d_name);
+		if (cgroup_get_number("/sys/block", file, &sectors) == 0 && sectors == 0)
 			continue;
 		(void)snprintf(file, sizeof(file), "%s/dev", e->d_name);
 		/* A device may vanish between the listing and the look. */

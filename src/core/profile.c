@@ -398,7 +398,7 @@ static int unknown_field(
 	near = text_closest(value_of(r), names, n);
 	(void)err_set(err, EINVAL, "unknown field '%s%s%s'%s%s%s; accepted: %s", where,
 		where[0] ? "." : "", text_quote(value_of(r), quoted, sizeof(quoted)),
-		near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", all);
+		near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "", all);
 	return at(r, line_of(r), err);
 }
 

@@ -7,15 +7,17 @@
  *
  * Every round runs each command once, in an order shuffled afresh, so that whatever
  * else the machine is doing falls on all of them alike. A sample is the time from
- * just before vfork() to the return of wait4(): what a caller waits for. Prints
+ * just before posix_spawn() to the return of wait4(): what a caller waits for. Prints
  * `NAME NANOSECONDS STATUS` per sample; warm-up rounds are not printed.
  *
  * An ARG `{n}` becomes a number no other sample has (container runtimes want a name).
- * @MNTNS is a path to a mount namespace to enter first. Standard streams are /dev/null.
+ * @MNTNS is a path to a mount namespace, entered before the clock starts. The standard
+ * streams of the commands are /dev/null.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,7 @@
 #include <unistd.h>
 
 #define SUBJECTS_MAX 32
+#define ARGS_MAX     63
 
 struct subject {
 	const char *name;
@@ -36,6 +39,8 @@ struct subject {
 static struct subject subjects[SUBJECTS_MAX];
 static size_t subjects_n;
 static uint64_t seed;
+static FILE *out; /* the caller's standard output */
+static int own_mntns_fd = -1;
 
 static void fail(const char *what, const char *name)
 {
@@ -84,6 +89,8 @@ static void add_subject(char **words)
 		s->mntns_fd = open(*words + 1, O_RDONLY | O_CLOEXEC);
 		if (s->mntns_fd < 0)
 			fail("open", *words + 1);
+		if (own_mntns_fd < 0)
+			own_mntns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 		words++;
 	}
 	if (!words[0] || !words[1]) {
@@ -108,47 +115,63 @@ static void parse(char **words)
 	add_subject(first);
 }
 
-static void sample(const struct subject *s, unsigned n, int null_fd, int want_print)
+/* Our results go elsewhere; what the commands inherit is /dev/null. */
+static void quiet(void)
 {
-	char number[16], *argv[64];
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int out_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	out = out_fd >= 0 ? fdopen(out_fd, "w") : NULL;
+	if (null_fd < 0 || !out)
+		fail("open", "/dev/null");
+	if (dup2(null_fd, STDIN_FILENO) < 0 || dup2(null_fd, STDOUT_FILENO) < 0)
+		fail("redirect to", "/dev/null");
+}
+
+static void enter(int mntns_fd)
+{
+	if (setns(mntns_fd, CLONE_NEWNS) < 0)
+		fail("enter", "mount namespace");
+}
+
+static void sample(const struct subject *s, unsigned n, int want_print)
+{
+	char number[16], *argv[ARGS_MAX + 1];
 	struct rusage usage;
 	uint64_t start;
-	size_t i;
-	int status;
+	size_t i = 0;
+	int status, r;
 	pid_t pid;
 
 	(void)snprintf(number, sizeof(number), "%u", n);
-	for (i = 0; s->argv[i] && i < 63; i++)
+	for (; i < ARGS_MAX && s->argv[i]; i++)
 		argv[i] = strcmp(s->argv[i], "{n}") == 0 ? number : s->argv[i];
 	argv[i] = NULL;
 
+	if (s->mntns_fd >= 0)
+		enter(s->mntns_fd);
 	start = now_ns();
-	pid = vfork();
-	if (pid == 0) {
-		for (int fd = 0; fd < 3; fd++)
-			(void)dup2(null_fd, fd);
-		if (s->mntns_fd >= 0 && setns(s->mntns_fd, CLONE_NEWNS) < 0)
-			_exit(125);
-		(void)execv(argv[0], argv);
-		_exit(127);
-	}
-	if (pid < 0)
+	r = posix_spawn(&pid, s->argv[0], NULL, NULL, argv, environ);
+	if (r != 0) {
+		errno = r;
 		fail("start", s->name);
+	}
 	while (wait4(pid, &status, 0, &usage) < 0)
 		if (errno != EINTR)
 			fail("wait for", s->name);
 	if (want_print)
-		(void)printf("%s %llu %d\n", s->name, (unsigned long long)(now_ns() - start),
+		(void)fprintf(out, "%s %llu %d\n", s->name, (unsigned long long)(now_ns() - start),
 			WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+	if (s->mntns_fd >= 0)
+		enter(own_mntns_fd);
 }
 
 int main(int argc, char **argv)
 {
-	size_t order[SUBJECTS_MAX];
+	size_t order[SUBJECTS_MAX] = {0};
 	unsigned rounds, warmup, n = 0;
-	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	if (argc < 6 || null_fd < 0) {
+	if (argc < 6) {
 		(void)fputs("usage: spawn ROUNDS WARMUP SEED [@MNTNS] NAME ARG… [:: …]\n", stderr);
 		return 125;
 	}
@@ -158,10 +181,11 @@ int main(int argc, char **argv)
 	parse(argv + 4);
 	for (size_t i = 0; i < subjects_n; i++)
 		order[i] = i;
+	quiet();
 	for (unsigned r = 0; r < warmup + rounds; r++) {
 		shuffle(order, subjects_n);
 		for (size_t i = 0; i < subjects_n; i++)
-			sample(&subjects[order[i]], n++, null_fd, r >= warmup);
+			sample(&subjects[order[i]], n++, r >= warmup);
 	}
-	return fflush(stdout) == 0 ? 0 : 125;
+	return fclose(out) == 0 ? 0 : 125;
 }

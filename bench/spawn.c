@@ -32,6 +32,7 @@
 
 struct subject {
 	const char *name;
+	const char *program;
 	char **argv;
 	int mntns_fd; /* -1: ours */
 };
@@ -98,6 +99,7 @@ static void add_subject(char **words)
 		exit(125);
 	}
 	s->name = words[0];
+	s->program = words[1];
 	s->argv = words + 1;
 }
 
@@ -151,7 +153,7 @@ static void sample(const struct subject *s, unsigned n, int want_print)
 	if (s->mntns_fd >= 0)
 		enter(s->mntns_fd);
 	start = now_ns();
-	r = posix_spawn(&pid, s->argv[0], NULL, NULL, argv, environ);
+	r = posix_spawn(&pid, s->program, NULL, NULL, argv, environ);
 	if (r != 0) {
 		errno = r;
 		fail("start", s->name);

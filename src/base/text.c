@@ -149,21 +149,31 @@ static const struct unit duration_units[] = {
 	{"d", 24 * 60 * 60 * 1000},
 };
 
-/* The digits at *s as a number; -1 if there is none or it does not fit. Moves *s past them. */
+/* The digits at *s as a number; moves *s past them. No digit or too many: nothing is touched. */
 static int digits(const char **s, uint64_t *ret)
 {
 	const char *p = *s;
 	uint64_t n = 0;
 
 	if (*p < '0' || *p > '9')
-		return -1;
+		return -EINVAL;
 	for (; *p >= '0' && *p <= '9'; p++)
 		if (__builtin_mul_overflow(n, 10u, &n) ||
 			__builtin_add_overflow(n, (uint64_t)(*p - '0'), &n))
-			return -1;
+			return -ERANGE;
 	*s = p;
 	*ret = n;
 	return 0;
+}
+
+int text_scan_u64(const char **s, uint64_t *ret)
+{
+	const char *p = *s + strspn(*s, " \t\n");
+	int r = digits(&p, ret);
+
+	if (r == 0)
+		*s = p;
+	return r;
 }
 
 /*

@@ -52,6 +52,12 @@ int text_parse_u64(const char *s, const char *what, uint64_t min, uint64_t max, 
 	struct err *err);
 
 /*
+ * The next number of a kernel file's columns: skip blanks, read decimal digits, leave *s behind
+ * them. -EINVAL if there are none, -ERANGE if they do not fit; then *s and *ret are untouched.
+ */
+int text_scan_u64(const char **s, uint64_t *ret);
+
+/*
  * Write `s` into out (NUL-terminated, cut with "..." when it does not fit) with
  * control bytes, quotes, backslashes and non-UTF-8-safe bytes as \xNN, so that a
  * hostile name cannot drive a terminal or forge a log line. Returns out.

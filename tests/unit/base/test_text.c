@@ -184,6 +184,22 @@ static void numbers_keep_their_range(void)
 	CHECK(n == UINT64_MAX);
 }
 
+static void columns_of_numbers_are_scanned(void)
+{
+	const char *s = "         0 100000\t65536\nrest", *big = " 99999999999999999999";
+	uint64_t a = 7, b = 7, c = 7, d = 7;
+
+	CHECK_INT(text_scan_u64(&s, &a), 0);
+	CHECK_INT(text_scan_u64(&s, &b), 0);
+	CHECK_INT(text_scan_u64(&s, &c), 0);
+	CHECK(a == 0 && b == 100000 && c == 65536);
+	CHECK_INT(text_scan_u64(&s, &d), -EINVAL);
+	CHECK_STR(s, "\nrest");
+	CHECK_INT(text_scan_u64(&big, &d), -ERANGE);
+	CHECK_STR(big, " 99999999999999999999");
+	CHECK_INT(d, 7);
+}
+
 static void quoting_disarms_what_a_terminal_obeys(void)
 {
 	char out[64];
@@ -240,6 +256,7 @@ int main(void)
 	RUN(non_sizes_are_refused);
 	RUN(durations_are_milliseconds);
 	RUN(numbers_keep_their_range);
+	RUN(columns_of_numbers_are_scanned);
 	RUN(quoting_disarms_what_a_terminal_obeys);
 	RUN(quoting_cuts_with_dots_inside_the_buffer);
 	RUN(closest_forgives_three_slips);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/masks.h"
+#include "run/process/host_view_impl.h"
+#include "sys/tree.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define GLOB_DEPTH 16 /* levels "**" goes down */
+
+struct glob {
+	char path[PATH_MAX]; /* what matched so far, no trailing slash */
+	size_t seen;
+	struct strv *out;
+};
+
+static bool is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static bool has_magic(const char *s, size_t n)
+{
+	return memchr(s, '*', n) || memchr(s, '?', n) || memchr(s, '[', n);
+}
+
+static int glob_walk(struct glob *g, size_t len, const char *rest, unsigned depth, struct err *err);
+
+/* Try one name below g->path[0..len) for the rest of the pattern. */
+static int glob_step(struct glob *g, size_t len, const char *name, size_t name_n, const char *rest,
+	unsigned depth, struct err *err)
+{
+	if (len + 1 + name_n >= sizeof(g->path))
+		return 0;
+	g->path[len] = '/';
+	memcpy(g->path + len + 1, name, name_n);
+	g->path[len + 1 + name_n] = '\0';
+	return glob_walk(g, len + 1 + name_n, rest, depth, err);
+}
+
+static int glob_list(struct glob *g, size_t len, const char *pattern, const char *rest,
+	unsigned depth, struct err *err)
+{
+	bool is_deep = strcmp(pattern, "**") == 0;
+	AUTO_DIR DIR *dir = NULL;
+	struct dirent *d;
+
+	g->path[len] = '\0';
+	dir = opendir(len ? g->path : "/");
+	if (!dir)
+		return 0;
+	while ((d = readdir(dir))) {
+		int r = 0;
+
+		if (is_dots(d->d_name))
+			continue;
+		if (++g->seen > HOST_VIEW_GLOB_MAX)
+			return err_set(err, E2BIG, "pattern looks at more than %d names",
+				HOST_VIEW_GLOB_MAX);
+		/* "**" passes through every directory, by its pattern again, but never through a link. */
+		if (is_deep && d->d_type == DT_DIR && depth < GLOB_DEPTH) {
+			AUTO_FREE char *again = text_format("**/%s", rest);
+
+			r = glob_step(g, len, d->d_name, strlen(d->d_name), again, depth + 1, err);
+		} else if (!is_deep && fnmatch(pattern, d->d_name, FNM_PERIOD) == 0) {
+			r = glob_step(g, len, d->d_name, strlen(d->d_name), rest, depth, err);
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int glob_walk(struct glob *g, size_t len, const char *rest, unsigned depth, struct err *err)
+{
+	char part[NAME_MAX + 1];
+	size_t n;
+	struct stat st;
+	int r;
+
+	rest += strspn(rest, "/");
+	n = strcspn(rest, "/");
+	if (n == 0) {
+		g->path[len] = '\0';
+		if (len == 0 || lstat(g->path, &st) < 0)
+			return 0;
+		return strv_has(g->out, g->path) ? 0 : host_view_add(g->out, g->path, err);
+	}
+	if (n > NAME_MAX)
+		return 0;
+	if (!has_magic(rest, n))
+		return glob_step(g, len, rest, n, rest + n, depth, err);
+	memcpy(part, rest, n);
+	part[n] = '\0';
+	rest += n;
+	if (strcmp(part, "**") == 0) {
+		/* Zero directories; alone at the end it stands for everything, so the directory. */
+		r = glob_walk(g, len, rest, depth, err);
+		if (r < 0 || rest[strspn(rest, "/")] == '\0')
+			return r;
+		rest += strspn(rest, "/");
+	}
+	return glob_list(g, len, part, rest, depth, err);
+}
+
+int host_find_glob(const char *pattern, struct strv *out, struct err *err)
+{
+	struct glob g = {.out = out};
+	struct stat st;
+
+	if (lstat(pattern, &st) == 0)
+		return strv_has(out, pattern) ? 0 : host_view_add(out, pattern, err);
+	if (!has_magic(pattern, strlen(pattern)))
+		return 0;
+	return glob_walk(&g, 0, pattern, 0, err);
+}
+
+struct scan {
+	int root_fd;
+	const char *root;
+	struct strv queue; /* directories to list, relative to the root; "." first */
+	size_t seen;
+	size_t max;
+	bool is_cut;
+	host_scan_fn fn;
+	void *arg;
+};
+
+static unsigned depth_of(const char *rel)
+{
+	unsigned depth = 1;
+
+	if (strcmp(rel, ".") == 0)
+		return 0;
+	for (; *rel; rel++)
+		depth += *rel == '/';
+	return depth;
+}
+
+static int scan_entry(
+	struct scan *s, const char *rel, const struct host_scan_hit *hit, struct err *err)
+{
+	AUTO_FREE char *below = NULL;
+	int r = s->fn(hit, s->arg, err);
+
+	if (r < 0 || hit->d_type != DT_DIR || masks_scan_skips(hit->name))
+		return r;
+	if (hit->depth + 1 > HOST_VIEW_SCAN_DEPTH)
+		return 0;
+	below = strcmp(rel, ".") == 0 ? text_format("%s", hit->name)
+				      : text_format("%s/%s", rel, hit->name);
+	return strv_add(&s->queue, below, err);
+}
+
+static int scan_dir(struct scan *s, const char *rel, struct err *err)
+{
+	AUTO_FREE char *path = strcmp(rel, ".") == 0 ? text_format("%s", s->root)
+						     : text_format("%s/%s", s->root, rel);
+	AUTO_FD int fd = tree_open(s->root_fd, rel, O_RDONLY | O_DIRECTORY, 0);
+	struct host_scan_hit hit = {.dir = path, .depth = depth_of(rel)};
+	AUTO_DIR DIR *dir = NULL;
+	struct dirent *d;
+
+	if (fd < 0)
+		return 0;
+	dir = fdopendir(fd);
+	if (!dir)
+		return err_sys(err, "list '%.200s'", path);
+	hit.dir_fd = TAKE_FD(fd);
+	while ((d = readdir(dir))) {
+		int r;
+
+		if (is_dots(d->d_name))
+			continue;
+		if (++s->seen > s->max || s->queue.n >= STRV_MAX) {
+			s->is_cut = true;
+			return 0;
+		}
+		hit.name = d->d_name;
+		hit.d_type = d->d_type;
+		r = scan_entry(s, rel, &hit, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int host_scan(
+	const char *root, size_t max, host_scan_fn fn, void *arg, bool *ret_cut, struct err *err)
+{
+	AUTO_FD int fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct scan s = {.root_fd = fd, .root = root, .max = max, .fn = fn, .arg = arg};
+	int r;
+
+	/* A writable file has nothing below it. */
+	if (fd < 0)
+		return 0;
+	r = strv_add(&s.queue, ".", err);
+	for (size_t i = 0; r == 0 && i < s.queue.n && !s.is_cut; i++)
+		r = scan_dir(&s, s.queue.v[i], err);
+	strv_done(&s.queue);
+	if (r == 0 && s.is_cut)
+		*ret_cut = true;
+	return r;
+}
+
+bool host_is_git_dir(int dir_fd)
+{
+	struct stat st;
+
+	return fstatat(dir_fd, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstatat(dir_fd, "objects", &st, 0) == 0 && S_ISDIR(st.st_mode) &&
+	       fstatat(dir_fd, "refs", &st, 0) == 0 && S_ISDIR(st.st_mode);
+}

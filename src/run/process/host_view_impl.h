@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * run/process/host_view_impl - what the files of host_view share. Private to them.
+ *
+ *   host_view.c        the rules of the user and the built-in lists, put together
+ *   host_view_find.c   looking at the file system: globs, bounded search
+ *   host_view_guard.c  which existing names become read-only, which are missing
+ *   host_view_hold.c   after the run: what appeared under a protected name
+ */
+#include "run/process/host_view.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+
+#define HOST_VIEW_MAX        4096   /* mounts of each kind; more is a mistake or an attack */
+#define HOST_VIEW_GLOB_MAX   100000 /* names one pattern may look at */
+#define HOST_VIEW_SCAN_DEPTH 6      /* levels searched for ".env" */
+#define HOST_VIEW_REPO_DEPTH 4      /* levels searched for repositories */
+#define HOST_VIEW_SCAN_MAX   20000 /* names one search looks at before the run: it delays the start */
+#define HOST_VIEW_AFTER_MAX  200000 /* and after it, when the box may try to bury something */
+
+/*
+ * Existing paths that match an absolute pattern of * ? [ ] and **, links not
+ * resolved. A path that exists as it is spelled is taken literally. -E2BIG past the cap.
+ */
+int host_find_glob(const char *pattern, struct strv *out, struct err *err);
+
+struct host_scan_hit {
+	int dir_fd;           /* the directory being listed */
+	const char *dir;      /* its absolute path */
+	const char *name;     /* the entry */
+	unsigned char d_type; /* DT_… */
+	unsigned depth;       /* of the directory below the root of the search */
+};
+
+/* < 0 ends the search with that error. */
+typedef int (*host_scan_fn)(const struct host_scan_hit *hit, void *arg, struct err *err);
+
+/*
+ * List `root` breadth first, links not followed, skipping what masks_scan_skips().
+ * *ret_cut tells that a bound was reached. A directory that cannot be read is passed over:
+ * the box, with no more rights than the caller, cannot read it either.
+ */
+int host_scan(
+	const char *root, size_t max, host_scan_fn fn, void *arg, bool *ret_cut, struct err *err);
+
+/* The innermost writable directory that holds `path`, or NULL. */
+const char *host_view_writable_above(const struct host_view *v, const char *path);
+
+struct host_guard {
+	struct host_view *v;      /* protect, pins, absent, links and repos are filled */
+	struct strv *env_files;   /* ".env" files found on the way */
+	const struct strv *homes; /* home directories, real */
+	bool want_protect;        /* false: only look for ".env" */
+};
+
+/* Search the writable directory `w`. */
+int host_guard_writable(const struct host_guard *g, const char *w, struct err *err);
+
+/* Add to a list once, within HOST_VIEW_MAX. */
+int host_view_add(struct strv *list, const char *path, struct err *err);
+
+/* True if dir_fd holds HEAD, objects and refs: git takes it for a bare repository. */
+bool host_is_git_dir(int dir_fd);

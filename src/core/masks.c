@@ -150,11 +150,18 @@ static bool value_starts(const struct git_key *k, const char *prefix)
 	return k->value_n >= n && strncasecmp(k->value, prefix, n) == 0;
 }
 
-/* A url git fetches from without starting a program of the config's choice. */
+/*
+ * A url git fetches from without starting a program of the config's choice:
+ * "name::rest" runs git-remote-name, and quotes can stand anywhere in a value.
+ */
 static bool is_plain_url(const struct git_key *k)
 {
-	return !value_starts(k, "ext::") && !value_starts(k, "fd::") && !value_starts(k, "-") &&
-	       !value_starts(k, "\"");
+	size_t i = 0;
+
+	while (i < k->value_n && (isalnum((unsigned char)k->value[i]) || k->value[i] == '-'))
+		i++;
+	return k->value_n > 0 && k->value[0] != '-' && !memchr(k->value, '"', k->value_n) &&
+	       !(i + 1 < k->value_n && k->value[i] == ':' && k->value[i + 1] == ':');
 }
 
 static bool is_safe_key(const struct git_key *k, unsigned flags)

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Everything happens below one directory T of /tmp, which the spec shows with
+ * --ro (a box has its own /tmp): home is T/home, the working directory T/home/proj.
+ */
+#include "base/text.h"
+#include "core/spec.h"
+#include "run/process/host_view.h"
+#include "sys/tree.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static char top[64];
+static char hold[96];
+
+/* T/<rel>; a small ring, so that several can stand in one expression. */
+static const char *at(const char *rel)
+{
+	static char ring[8][PATH_MAX];
+	static unsigned next;
+	char *out = ring[next++ % 8];
+
+	(void)snprintf(out, PATH_MAX, "%s/%s", top, rel);
+	return out;
+}
+
+static void make_dir(const char *rel)
+{
+	struct err err = {0};
+
+	CHECK(tree_make_dirs(at(rel), 0755, &err) == 0);
+}
+
+static void put(const char *rel, const char *text)
+{
+	AUTO_FREE char *dir = text_format("%s", rel);
+	char *slash = strrchr(dir, '/');
+	AUTO_FD int fd = -EBADF;
+
+	if (slash) {
+		*slash = '\0';
+		make_dir(dir);
+	}
+	fd = open(at(rel), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+}
+
+static bool is_there(const char *rel)
+{
+	struct stat st;
+
+	return lstat(at(rel), &st) == 0;
+}
+
+static void set_up(void)
+{
+	(void)snprintf(top, sizeof(top), "/tmp/test_host_view.XXXXXX");
+	CHECK(mkdtemp(top) != NULL);
+	(void)snprintf(hold, sizeof(hold), "%s/state/held/run", top);
+	make_dir("home/proj");
+}
+
+static void tear_down(void)
+{
+	AUTO_FD int fd = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct err err = {0};
+
+	CHECK(tree_remove(fd, top + strlen("/tmp/"), &err) == 0);
+}
+
+static int build_at(struct spec *s, const char *work, struct host_view *v, struct err *err)
+{
+	struct host_view_who who = {.home = at("home"), .work_dir = at(work)};
+
+	CHECK(spec_add_path(s, SPEC_PATH_RO, top, "/", err) == 0);
+	return host_view_build(s, &who, v, err);
+}
+
+static int build(struct spec *s, struct host_view *v, struct err *err)
+{
+	return build_at(s, "home/proj", v, err);
+}
+
+static void build_default(struct host_view *v)
+{
+	struct err err = {0};
+	struct spec s;
+
+	spec_init(&s);
+	if (!CHECK(build(&s, v, &err) == 0))
+		tap_print("# %s\n", err.msg);
+	spec_done(&s);
+}
+
+static unsigned held_n;
+static char held_path[PATH_MAX];
+
+static void note_held(const char *path, const char *moved_to, void *arg)
+{
+	(void)arg;
+	held_n++;
+	(void)snprintf(held_path, sizeof(held_path), "%s", path);
+	CHECK(faccessat(AT_FDCWD, moved_to, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+}
+
+static void hold_back(const struct host_view *v)
+{
+	struct err err = {0};
+
+	held_n = 0;
+	if (!CHECK(host_view_hold_back(v, hold, note_held, NULL, &err) == 0))
+		tap_print("# %s\n", err.msg);
+}
+
+static void secrets_of_the_home_are_hidden_and_tools_are_not(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	put("home/.ssh/id_ed25519", "key");
+	put("home/.aws/credentials", "key");
+	put("home/.netrc", "key");
+	put("home/.bash_history", "key");
+	put("home/.python_history", "key");
+	put("home/.env", "key");
+	put("home/.cargo/credentials.toml", "key");
+	put("home/.cargo/bin/tool", "tool");
+	put("home/.config/google-chrome-beta/Cookies", "key");
+	put("home/.nvm/nvm.sh", "tool");
+	build_default(&v);
+	CHECK(strv_has(&v.hidden_dirs, at("home/.ssh")));
+	CHECK(strv_has(&v.hidden_dirs, at("home/.aws")));
+	CHECK(strv_has(&v.hidden_dirs, at("home/.config/google-chrome-beta")));
+	CHECK(strv_has(&v.hidden_files, at("home/.netrc")));
+	CHECK(strv_has(&v.hidden_files, at("home/.bash_history")));
+	CHECK(strv_has(&v.hidden_files, at("home/.python_history")));
+	CHECK(strv_has(&v.hidden_files, at("home/.env")));
+	CHECK(strv_has(&v.hidden_files, at("home/.cargo/credentials.toml")));
+	CHECK(!strv_has(&v.hidden_dirs, at("home/.cargo")));
+	CHECK(!strv_has(&v.hidden_dirs, at("home/.nvm")));
+	CHECK(v.writable.n == 1 && strcmp(v.writable.v[0], at("home/proj")) == 0);
+	host_view_done(&v);
+	tear_down();
+}
+
+static void a_history_that_is_a_link_to_a_device_hides_no_device(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	CHECK(symlink("/dev/null", at("home/.bash_history")) == 0);
+	build_default(&v);
+	CHECK(!strv_has(&v.hidden_files, "/dev/null"));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void env_files_in_the_project_are_hidden_to_a_bounded_depth(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	put("home/proj/.env", "key");
+	put("home/proj/.env.example", "none");
+	put("home/proj/a/b/c/.env.local", "key");
+	put("home/proj/1/2/3/4/5/6/7/8/.env", "too deep");
+	put("home/proj/node_modules/x/.env", "not ours");
+	put("home/proj/venv/.env", "not ours");
+	make_dir("home/proj/d/.env"); /* a python environment by that name */
+	CHECK(symlink("/usr", at("home/proj/.env.usr")) == 0);
+	CHECK(symlink(".", at("home/proj/.env.here")) == 0);
+	build_default(&v);
+	CHECK(strv_has(&v.hidden_files, at("home/proj/.env")));
+	CHECK(strv_has(&v.hidden_files, at("home/proj/a/b/c/.env.local")));
+	CHECK(!strv_has(&v.hidden_files, at("home/proj/.env.example")));
+	CHECK(!strv_has(&v.hidden_files, at("home/proj/1/2/3/4/5/6/7/8/.env")));
+	CHECK(!strv_has(&v.hidden_files, at("home/proj/node_modules/x/.env")));
+	CHECK(!strv_has(&v.hidden_dirs, at("home/proj/d/.env")));
+	CHECK(!strv_has(&v.hidden_dirs, "/usr"));
+	CHECK(!strv_has(&v.hidden_dirs, at("home/proj")));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void what_the_user_names_is_shown_and_no_more(void)
+{
+	struct host_view v = {0};
+	struct err err = {0};
+	struct spec s;
+
+	set_up();
+	put("home/.ssh/id_ed25519", "key");
+	put("home/.ssh/config", "text");
+	put("home/.netrc", "key");
+	spec_init(&s);
+	CHECK(spec_add_path(&s, SPEC_PATH_RO, at("home/.ssh/config"), "/", &err) == 0);
+	CHECK(spec_add_path(&s, SPEC_PATH_RO, at("home/.netrc"), "/", &err) == 0);
+	CHECK(build(&s, &v, &err) == 0);
+	CHECK(strv_has(&v.hidden_dirs, at("home/.ssh")));
+	CHECK(strv_has(&v.readonly, at("home/.ssh/config")));
+	CHECK(!strv_has(&v.hidden_files, at("home/.netrc")));
+	host_view_done(&v);
+	spec_done(&s);
+	tear_down();
+}
+
+static void hide_takes_globs_and_absent_names(void)
+{
+	struct host_view v = {0};
+	struct err err = {0};
+	struct spec s;
+
+	set_up();
+	put("home/proj/a/x.key", "key");
+	put("home/proj/x.key", "key");
+	put("home/proj/a/b/.deep/y.key", "key");
+	put("home/proj/a/y.pub", "text");
+	put("home/proj/literal[1]", "text");
+	spec_init(&s);
+	CHECK(spec_add_path(&s, SPEC_PATH_HIDE, at("home/proj/**/*.key"), "/", &err) == 0);
+	CHECK(spec_add_path(&s, SPEC_PATH_HIDE, at("home/proj/literal[1]"), "/", &err) == 0);
+	CHECK(spec_add_path(&s, SPEC_PATH_HIDE, at("home/nothing"), "/", &err) == 0);
+	CHECK(build(&s, &v, &err) == 0);
+	CHECK(strv_has(&v.hidden_files, at("home/proj/x.key")));
+	CHECK(strv_has(&v.hidden_files, at("home/proj/a/x.key")));
+	CHECK(strv_has(&v.hidden_files, at("home/proj/a/b/.deep/y.key")));
+	CHECK(strv_has(&v.hidden_files, at("home/proj/literal[1]")));
+	CHECK(!strv_has(&v.hidden_files, at("home/proj/a/y.pub")));
+	host_view_done(&v);
+	spec_done(&s);
+	tear_down();
+}
+
+static int build_with(enum spec_path_mode m, const char *path, enum spec_path_mode m2,
+	const char *path2, struct err *err)
+{
+	struct host_view v = {0};
+	struct spec s;
+	int r;
+
+	spec_init(&s);
+	CHECK(spec_add_path(&s, m, path, "/", err) == 0);
+	if (path2)
+		CHECK(spec_add_path(&s, m2, path2, "/", err) == 0);
+	r = build(&s, &v, err);
+	host_view_done(&v);
+	spec_done(&s);
+	return r;
+}
+
+static void bad_rules_are_named(void)
+{
+	struct err err = {0};
+
+	set_up();
+	make_dir("home/x");
+	CHECK_INT(build_with(SPEC_PATH_RW, at("nope"), 0, NULL, &err), -ENOENT);
+	CHECK(strstr(err.msg, "--rw '/tmp/") && strstr(err.msg, "/nope'"));
+	CHECK_INT(build_with(SPEC_PATH_RO, at("nope*"), 0, NULL, &err), -ENOENT);
+	CHECK(strstr(err.msg, "--ro ") != NULL);
+	CHECK_INT(build_with(SPEC_PATH_RW, at("home/x"), SPEC_PATH_HIDE, at("home/x"), &err),
+		-EINVAL);
+	CHECK(strstr(err.msg, "both --rw and --hide") != NULL);
+	CHECK_INT(
+		build_with(SPEC_PATH_RO, at("home/x"), SPEC_PATH_RW, at("home/x"), &err), -EINVAL);
+	CHECK_INT(build_with(SPEC_PATH_RW, "/", 0, NULL, &err), -EINVAL);
+	CHECK_INT(build_with(SPEC_PATH_RW, "/proc/sys", 0, NULL, &err), -EINVAL);
+	tear_down();
+}
+
+static void a_hidden_working_directory_is_refused_unless_named(void)
+{
+	struct host_view v = {0};
+	struct err err = {0};
+	struct spec s;
+
+	set_up();
+	put("home/.ssh/id", "key");
+	spec_init(&s);
+	CHECK_INT(build_at(&s, "home/.ssh", &v, &err), -EINVAL);
+	CHECK(strstr(err.msg, "hidden by default") && strstr(err.msg, "--rw"));
+	spec_done(&s);
+	spec_init(&s);
+	CHECK(spec_add_path(&s, SPEC_PATH_RW, at("home/.ssh"), "/", &err) == 0);
+	CHECK_INT(build_at(&s, "home/.ssh", &v, &err), 0);
+	CHECK(strv_has(&v.writable, at("home/.ssh")));
+	CHECK(!strv_has(&v.hidden_dirs, at("home/.ssh")));
+	host_view_done(&v);
+	spec_done(&s);
+	tear_down();
+}
+
+static void nested_rules_go_to_the_most_specific(void)
+{
+	struct host_view v = {0};
+	struct err err = {0};
+	struct spec s;
+
+	set_up();
+	make_dir("home/proj/a/b/c");
+	make_dir("home/proj/d");
+	spec_init(&s);
+	CHECK(spec_add_path(&s, SPEC_PATH_RO, at("home/proj/a"), "/", &err) == 0);
+	CHECK(spec_add_path(&s, SPEC_PATH_RW, at("home/proj/a/b"), "/", &err) == 0);
+	CHECK(spec_add_path(&s, SPEC_PATH_RW, at("home/proj/d"), "/", &err) == 0);
+	CHECK(build(&s, &v, &err) == 0);
+	CHECK_INT(v.writable.n, 2);
+	CHECK_STR(v.writable.v[0], at("home/proj"));
+	CHECK_STR(v.writable.v[1], at("home/proj/a/b"));
+	CHECK(strv_has(&v.readonly, at("home/proj/a")));
+	host_view_done(&v);
+	spec_done(&s);
+	tear_down();
+}
+
+static void protected_names_are_split_into_present_and_absent(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	put("home/proj/.git/HEAD", "ref: refs/heads/main\n");
+	put("home/proj/.git/config", "[core]\n");
+	make_dir("home/proj/.git/hooks");
+	put("home/proj/.git/modules/a/b/HEAD", "x");
+	put("home/proj/.git/modules/a/b/config", "[core]\n");
+	put("home/proj/.claude/settings.json", "{}");
+	put("home/proj/sub/repo/.git/config", "[core]\n");
+	build_default(&v);
+	CHECK(strv_has(&v.protect, at("home/proj/.git/config")));
+	CHECK(strv_has(&v.protect, at("home/proj/.git/hooks")));
+	CHECK(strv_has(&v.protect, at("home/proj/.git/modules/a/b/config")));
+	CHECK(strv_has(&v.absent, at("home/proj/.git/modules/a/b/hooks")));
+	CHECK(strv_has(&v.protect, at("home/proj/.claude/settings.json")));
+	CHECK(strv_has(&v.protect, at("home/proj/sub/repo/.git/config")));
+	CHECK(strv_has(&v.absent, at("home/proj/.git/commondir")));
+	CHECK(strv_has(&v.absent, at("home/proj/.vscode")));
+	CHECK(strv_has(&v.absent, at("home/proj/.bashrc")));
+	CHECK(strv_has(&v.absent, at("home/proj/sub/repo/.vscode")));
+	CHECK(strv_has(&v.pins, at("home/proj/.git")));
+	CHECK(strv_has(&v.pins, at("home/proj/.claude")));
+	CHECK(strv_has(&v.pins, at("home/proj/sub")));
+	CHECK(strv_has(&v.pins, at("home/proj/sub/repo")));
+	CHECK(!strv_has(&v.pins, at("home/proj")));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void rules_of_the_home_reach_into_a_writable_part_of_it(void)
+{
+	struct host_view v = {0};
+	struct err err = {0};
+	struct spec s;
+
+	set_up();
+	put("home/.config/fish/config.fish", "text");
+	spec_init(&s);
+	CHECK(spec_add_path(&s, SPEC_PATH_RW, at("home/.config"), "/", &err) == 0);
+	CHECK(build(&s, &v, &err) == 0);
+	CHECK(strv_has(&v.protect, at("home/.config/fish")));
+	CHECK(strv_has(&v.absent, at("home/.config/autostart")));
+	host_view_done(&v);
+	spec_done(&s);
+	tear_down();
+}
+
+static void copy_on_write_and_no_protect_guard_nothing(void)
+{
+	struct host_view v = {0};
+	struct err err = {0};
+	struct spec s;
+
+	set_up();
+	put("home/proj/.git/config", "[core]\n");
+	put("home/proj/.env", "key");
+	spec_init(&s);
+	s.cow = true;
+	CHECK(build(&s, &v, &err) == 0);
+	CHECK(v.protect.n == 0 && v.absent.n == 0 && v.guarded.n == 0);
+	CHECK(strv_has(&v.hidden_files, at("home/proj/.env")));
+	host_view_done(&v);
+	spec_done(&s);
+	spec_init(&s);
+	s.no_protect = true;
+	CHECK(build(&s, &v, &err) == 0);
+	CHECK(v.protect.n == 0 && v.absent.n == 0);
+	host_view_done(&v);
+	spec_done(&s);
+	tear_down();
+}
+
+static void new_protected_names_are_moved_away(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	build_default(&v);
+	put("home/proj/.vscode/tasks.json", "evil");
+	put("home/proj/.claude/settings.json", "evil");
+	put("home/proj/src/main.c", "work");
+	hold_back(&v);
+	CHECK_INT(held_n, 2);
+	CHECK(!is_there("home/proj/.vscode"));
+	CHECK(!is_there("home/proj/.claude/settings.json"));
+	CHECK(is_there("home/proj/src/main.c"));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void a_link_planted_on_the_way_is_moved_and_not_followed(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	put("home/elsewhere/settings.json", "the user's");
+	build_default(&v);
+	CHECK(symlink(at("home/elsewhere"), at("home/proj/.claude")) == 0);
+	hold_back(&v);
+	CHECK_INT(held_n, 1);
+	CHECK_STR(held_path, at("home/proj/.claude"));
+	CHECK(is_there("home/elsewhere/settings.json"));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void a_replaced_link_is_put_back(void)
+{
+	struct host_view v = {0};
+	char now[PATH_MAX] = "";
+
+	set_up();
+	put("home/dotfiles/bashrc", "text");
+	CHECK(symlink("../dotfiles/bashrc", at("home/proj/.bashrc")) == 0);
+	build_default(&v);
+	CHECK(strv_has(&v.links, at("home/proj/.bashrc")));
+	CHECK(unlink(at("home/proj/.bashrc")) == 0);
+	put("home/proj/.bashrc", "evil");
+	hold_back(&v);
+	CHECK_INT(held_n, 1);
+	CHECK(readlink(at("home/proj/.bashrc"), now, sizeof(now) - 1) > 0);
+	CHECK_STR(now, "../dotfiles/bashrc");
+	hold_back(&v);
+	CHECK_INT(held_n, 0);
+	host_view_done(&v);
+	tear_down();
+}
+
+static void a_new_repository_stays_without_what_git_would_run(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	build_default(&v);
+	put("home/proj/.git/HEAD", "ref: refs/heads/main\n");
+	put("home/proj/.git/config", "[core]\n\tbare = false\n");
+	put("home/proj/.git/hooks/pre-commit.sample", "text");
+	put("home/proj/.git/hooks/pre-commit", "evil");
+	put("home/proj/dep/.git/HEAD", "ref: refs/heads/main\n");
+	put("home/proj/dep/.git/config", "[core]\n\tfsmonitor = evil\n");
+	put("home/proj/dep/.git/commondir", "../evil\n");
+	put("home/proj/dep/.git/modules/m/HEAD", "x");
+	put("home/proj/dep/.git/modules/m/config", "[alias]\n\tx = !evil\n");
+	hold_back(&v);
+	CHECK_INT(held_n, 4);
+	CHECK(is_there("home/proj/.git/config"));
+	CHECK(is_there("home/proj/.git/hooks/pre-commit.sample"));
+	CHECK(!is_there("home/proj/.git/hooks/pre-commit"));
+	CHECK(is_there("home/proj/dep/.git/HEAD"));
+	CHECK(!is_there("home/proj/dep/.git/config"));
+	CHECK(!is_there("home/proj/dep/.git/commondir"));
+	CHECK(!is_there("home/proj/dep/.git/modules/m/config"));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void a_planted_bare_repository_loses_its_config(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	build_default(&v);
+	put("home/proj/HEAD", "ref: refs/heads/main\n");
+	make_dir("home/proj/objects");
+	make_dir("home/proj/refs");
+	put("home/proj/config", "[core]\n\tfsmonitor = evil\n");
+	put("home/proj/sub/HEAD", "not a repository");
+	put("home/proj/sub/config", "[core]\n\tfsmonitor = text\n");
+	hold_back(&v);
+	CHECK_INT(held_n, 1);
+	CHECK(!is_there("home/proj/config"));
+	CHECK(is_there("home/proj/sub/config"));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void a_new_module_of_an_old_repository_is_cleaned(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	put("home/proj/.git/HEAD", "ref: refs/heads/main\n");
+	put("home/proj/.git/config", "[core]\n\tpager = the user's own\n");
+	make_dir("home/proj/.git/hooks");
+	build_default(&v);
+	put("home/proj/.git/modules/sub/HEAD", "x");
+	put("home/proj/.git/modules/sub/config", "[core]\n\tworktree = ../../../sub\n");
+	put("home/proj/.git/modules/sub/hooks/post-checkout", "evil");
+	put("home/proj/sub/.git", "gitdir: ../.git/modules/sub\n");
+	put("home/proj/bad/.git", "gitdir: ../evil\n");
+	hold_back(&v);
+	CHECK_INT(held_n, 2);
+	CHECK(is_there("home/proj/.git/config"));
+	CHECK(is_there("home/proj/.git/modules/sub/config"));
+	CHECK(!is_there("home/proj/.git/modules/sub/hooks/post-checkout"));
+	CHECK(is_there("home/proj/sub/.git"));
+	CHECK(!is_there("home/proj/bad/.git"));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void hostile_kinds_under_protected_names_do_not_hang_or_escape(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	put("home/outside", "the user's");
+	build_default(&v);
+	CHECK(mkfifo(at("home/proj/.bashrc"), 0644) == 0);
+	CHECK(symlink(at("home/outside"), at("home/proj/.zshrc")) == 0);
+	make_dir("home/proj/.git");
+	put("home/proj/.git/HEAD", "x");
+	CHECK(mkfifo(at("home/proj/.git/config"), 0644) == 0);
+	CHECK(symlink("/etc", at("home/proj/.git/hooks")) == 0);
+	CHECK(symlink(at("home"), at("home/proj/.git/modules")) == 0);
+	hold_back(&v);
+	CHECK_INT(held_n, 5);
+	CHECK(is_there("home/outside"));
+	CHECK(!is_there("home/proj/.bashrc") && !is_there("home/proj/.zshrc"));
+	CHECK(!is_there("home/proj/.git/config") && !is_there("home/proj/.git/hooks"));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void nothing_is_made_when_nothing_appeared(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	build_default(&v);
+	hold_back(&v);
+	CHECK_INT(held_n, 0);
+	CHECK(!is_there("state"));
+	CHECK(!is_there("home/proj/.vscode"));
+	host_view_done(&v);
+	tear_down();
+}
+
+int main(void)
+{
+	RUN(secrets_of_the_home_are_hidden_and_tools_are_not);
+	RUN(a_history_that_is_a_link_to_a_device_hides_no_device);
+	RUN(env_files_in_the_project_are_hidden_to_a_bounded_depth);
+	RUN(what_the_user_names_is_shown_and_no_more);
+	RUN(hide_takes_globs_and_absent_names);
+	RUN(bad_rules_are_named);
+	RUN(a_hidden_working_directory_is_refused_unless_named);
+	RUN(nested_rules_go_to_the_most_specific);
+	RUN(protected_names_are_split_into_present_and_absent);
+	RUN(rules_of_the_home_reach_into_a_writable_part_of_it);
+	RUN(copy_on_write_and_no_protect_guard_nothing);
+	RUN(new_protected_names_are_moved_away);
+	RUN(a_link_planted_on_the_way_is_moved_and_not_followed);
+	RUN(a_replaced_link_is_put_back);
+	RUN(a_new_repository_stays_without_what_git_would_run);
+	RUN(a_planted_bare_repository_loses_its_config);
+	RUN(a_new_module_of_an_old_repository_is_cleaned);
+	RUN(hostile_kinds_under_protected_names_do_not_hang_or_escape);
+	RUN(nothing_is_made_when_nothing_appeared);
+	return tap_done();
+}

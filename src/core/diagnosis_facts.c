@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* One line per fact: what was measured, whether that is good, what to do if not. */
+#include "base/text.h"
 #include "core/diagnosis_impl.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char kernel[] = "kernel", spaces[] = "namespaces", files[] = "file systems",
@@ -188,7 +188,8 @@ static void add_files(const struct probe *p, struct diagnosis *d)
 	static const struct try_fact tries[] = {
 		{PROBE_TMPFS, "tmpfs", DIAGNOSIS_MISSING, "a sandbox has nowhere to write"},
 		{PROBE_PROC, "proc", DIAGNOSIS_MISSING,
-			"parts of /proc are covered, so the kernel refuses a fresh one"},
+			"the kernel gives a fresh one only where nothing covers parts of the "
+			"present one"},
 		{PROBE_DEVPTS, "devpts", DIAGNOSIS_MISSING, "no terminals of its own"},
 		{PROBE_BIND, "bind", DIAGNOSIS_MISSING,
 			"the host's tree cannot be shown read-only"},
@@ -315,11 +316,18 @@ static void add_setting(const struct probe *p, struct diagnosis *d, enum probe_s
 		detail(f, "%s", meaning);
 }
 
+static bool is_below(const struct probe *p, enum probe_sysctl s, uint64_t least)
+{
+	struct err ignored = {0};
+	uint64_t n;
+
+	return text_parse_u64(p->sysctls[s], "setting", 0, UINT64_MAX, &n, &ignored) < 0 ||
+	       n < least;
+}
+
 static void add_around(const struct probe *p, struct diagnosis *d)
 {
 	const char *core = p->sysctls[PROBE_SYSCTL_CORE_PATTERN];
-	unsigned long watches = strtoul(p->sysctls[PROBE_SYSCTL_INOTIFY_WATCHES], NULL, 10);
-	unsigned long instances = strtoul(p->sysctls[PROBE_SYSCTL_INOTIFY_INSTANCES], NULL, 10);
 	struct diagnosis_fact *f;
 
 	f = add(d, around, "container", DIAGNOSIS_INFO, "%s",
@@ -354,10 +362,10 @@ static void add_around(const struct probe *p, struct diagnosis *d)
 	if (p->sysctls[PROBE_SYSCTL_HARDLINKS][0] == '0')
 		fix_sysctl(p, PROBE_SYSCTL_HARDLINKS, "1", d->facts[d->facts_n - 1].fix);
 	add_setting(p, d, PROBE_SYSCTL_INOTIFY_INSTANCES, "inotify-instances",
-		instances < 128 ? DIAGNOSIS_WEAK : DIAGNOSIS_OK,
+		is_below(p, PROBE_SYSCTL_INOTIFY_INSTANCES, 128) ? DIAGNOSIS_WEAK : DIAGNOSIS_OK,
 		"watchers inside many sandboxes of one user run out");
 	add_setting(p, d, PROBE_SYSCTL_INOTIFY_WATCHES, "inotify-watches",
-		watches < 8192 ? DIAGNOSIS_WEAK : DIAGNOSIS_OK,
+		is_below(p, PROBE_SYSCTL_INOTIFY_WATCHES, 8192) ? DIAGNOSIS_WEAK : DIAGNOSIS_OK,
 		"watchers inside many sandboxes of one user run out");
 	add_setting(p, d, PROBE_SYSCTL_PID_MAX, "pid-max", DIAGNOSIS_OK, "");
 }

@@ -151,6 +151,8 @@ void fix_try(const struct probe *p, enum probe_item item, char *out)
 		fix_userns(p, out);
 	else if (item == PROBE_PROC)
 		fix_proc(p, out);
+	else if (item == PROBE_IDMAP_ROOT || item == PROBE_IDMAP_USR)
+		fix_ids(p, out);
 	else if (item == PROBE_KVM)
 		fix_kvm(p, out);
 	else if (item == PROBE_MEMFD &&
@@ -175,6 +177,18 @@ void fix_landlock(const struct probe *p, char *out)
 		fix_kernel(p, out);
 }
 
+/* mount_setattr(2): EINVAL is the file system's word, which newer kernels give less often. */
+static void fix_idmap(const struct probe *p, char *out)
+{
+	enum probe_item bad =
+		diagnosis_works(p, PROBE_IDMAP_ROOT) ? PROBE_IDMAP_USR : PROBE_IDMAP_ROOT;
+
+	if (p->tries[bad].code == EINVAL)
+		fix_kernel(p, out);
+	else
+		fix_refused(p, out);
+}
+
 static void fix_subid(const struct probe *p, char *out)
 {
 	unsigned start = p->subid_free, end = start + PROBE_RANGE - 1;
@@ -191,7 +205,7 @@ void fix_ids(const struct probe *p, char *out)
 {
 	out[0] = '\0';
 	if (p->is_root) {
-		fix_refused(p, out);
+		fix_idmap(p, out);
 	} else if (p->is_nested_userns) {
 		put(out, "start bawn outside this user namespace, or map a range into it: "
 			 "unshare --map-root-user --map-auto");

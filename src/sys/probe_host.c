@@ -7,6 +7,7 @@
 #include "sys/probe_impl.h"
 
 #include "base/own.h"
+#include "base/text.h"
 #include "sys/kernel_abi.h"
 #include "sys/userns.h"
 
@@ -82,21 +83,26 @@ static void find_user(struct probe *p)
 
 uint32_t probe_parse_subid_end(const char *text, uint32_t floor)
 {
+	struct err ignored = {0};
 	uint64_t end = floor;
 
 	while (*text) {
 		size_t n = strcspn(text, "\n");
-		const char *start = memchr(text, ':', n);
-		char *count;
+		char line[128] = "";
+		char *next = line, *start;
 		uint64_t first, size;
 
+		if (n < sizeof(line))
+			memcpy(line, text, n);
 		text += n + (text[n] == '\n');
-		if (!start)
+		(void)strsep(&next, ":");
+		start = strsep(&next, ":");
+		/* The tools hand out nothing above 2^31: whatever ends there is a mistake. */
+		if (!start || !next ||
+			text_parse_u64(start, "start", 1, INT32_MAX, &first, &ignored) < 0 ||
+			text_parse_u64(next, "count", 1, INT32_MAX, &size, &ignored) < 0)
 			continue;
-		first = strtoull(start + 1, &count, 10);
-		size = *count == ':' ? strtoull(count + 1, NULL, 10) : 0;
-		/* A range that ends past 2^32 is not one; none is handed out above 2^31 by the tools. */
-		if (first <= INT32_MAX && size <= INT32_MAX && first + size > end)
+		if (first + size > end)
 			end = first + size;
 	}
 	return (uint32_t)end;

@@ -32,7 +32,7 @@
 static int use_capability(const void *arg, struct err *err)
 {
 	(void)arg;
-	if (unshare(CLONE_NEWUTS) < 0)
+	if (sethostname("probe", 5) < 0)
 		return err_sys(err, "use a capability inside");
 	return 0;
 }
@@ -46,7 +46,7 @@ static int as_ordinary_user(const void *arg, struct err *err)
 		return err_sys(err, "become uid %d", ORDINARY_UID);
 	/* The change of ids made /proc/self root's; a process that logs in afresh owns its own. */
 	(void)prctl(PR_SET_DUMPABLE, 1);
-	if (unshare(CLONE_NEWUSER) < 0)
+	if (unshare(CLONE_NEWUSER | CLONE_NEWUTS) < 0)
 		return err_sys(err, "unshare");
 	r = probe_map_self(ORDINARY_UID, ORDINARY_UID, err);
 	return r < 0 ? r : use_capability(arg, err);
@@ -64,14 +64,6 @@ static int is_pid_one(const void *arg, struct err *err)
 	(void)arg;
 	if (getpid() != 1)
 		return err_set(err, ENOTSUP, "be pid 1: not so");
-	return 0;
-}
-
-static int set_hostname(const void *arg, struct err *err)
-{
-	(void)arg;
-	if (sethostname("probe", 5) < 0)
-		return err_sys(err, "sethostname");
 	return 0;
 }
 
@@ -145,12 +137,12 @@ void probe_namespaces(struct probe *p)
 		unsigned long flags;
 		probe_fn fn;
 	} tries[] = {
-		{PROBE_USERNS, 0, use_capability},
+		{PROBE_USERNS, CLONE_NEWUTS, use_capability},
 		{PROBE_NS_MOUNT, CLONE_NEWNS, make_private},
 		{PROBE_NS_PID, CLONE_NEWPID, is_pid_one},
 		{PROBE_NS_NET, CLONE_NEWNET, loopback_up},
 		{PROBE_NS_IPC, CLONE_NEWIPC, nothing_more},
-		{PROBE_NS_UTS, CLONE_NEWUTS, set_hostname},
+		{PROBE_NS_UTS, CLONE_NEWUTS, use_capability},
 		{PROBE_NS_CGROUP, CLONE_NEWCGROUP, nothing_more},
 		{PROBE_NS_TIME, 0, new_time},
 		{PROBE_NFT, CLONE_NEWNET, nft_answers},

@@ -182,7 +182,7 @@ def test_the_manual_names_every_option_of_the_help(bawn):
                if line.startswith("  --")]
     assert len(options) > 25
     for option in options:
-        assert "\\-\\-" + option[2:].replace("-", "\\-") in manual, option
+        assert f".It Fl -{option[2:]}" in manual, option
 
 
 def test_the_version_is_one_line(bawn):

@@ -83,7 +83,7 @@ bool cgroup_scan_number(const char **p, uint64_t *ret)
 
 int cgroup_get_number(const char *dir, const char *file, uint64_t *ret)
 {
-	char text[64];
+	char text[64] = "";
 	const char *p = text;
 	int r = cgroup_get(dir, file, text, sizeof(text));
 

@@ -119,8 +119,10 @@ bool cgroup_parse_mount(const char *line, size_t n, struct cgroup_mount *ret)
 	ret->is_v2 = field_is(f, f_n, "cgroup2");
 	if (!ret->is_v2 && !field_is(f, f_n, "cgroup"))
 		return false;
-	if (!next_field(&p, end, &f, &f_n) || !next_field(&p, end, &f, &f_n) ||
-		f_n >= sizeof(options))
+	for (int i = 0; i < 2; i++) /* source, then the file system's own options */
+		if (!next_field(&p, end, &f, &f_n))
+			return false;
+	if (f_n >= sizeof(options))
 		return false;
 	memcpy(options, f, f_n);
 	options[f_n] = '\0';

@@ -115,8 +115,8 @@ static int read_memory(const char *leaf, uint64_t *ret)
 
 static int read_cpu(const char *leaf, uint64_t *ret)
 {
-	uint64_t quota;
-	uint64_t period;
+	uint64_t quota = 0;
+	uint64_t period = 0;
 	int r = cgroup_get_number(leaf, "cpu.cfs_quota_us", &quota);
 
 	if (r == 0)

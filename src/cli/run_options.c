@@ -370,7 +370,8 @@ static void place(struct run_options *o)
 
 	if (is_shared && is_work_dir(o->caller->cwd))
 		s->work_dir = mem_strdup(o->caller->cwd);
-	if (!s->cwd && is_shared)
+	/* In the clean root the command starts in /workspace, which is the directory with --cow. */
+	if (!s->cwd && s->root == SPEC_ROOT_HOST)
 		s->cwd = mem_strdup(o->caller->cwd);
 }
 
@@ -394,7 +395,7 @@ int run_options_parse(int argc, char **argv, const struct run_caller *caller,
 			break;
 		}
 		r = read_option(argc, argv, &at, &given[n], err);
-		if (r >= 0 && given[n].option->take == take_help) {
+		if (r >= 0 && given[n].option == find("--help", strlen("--help"))) {
 			ret->want_help = true;
 			return 0;
 		}

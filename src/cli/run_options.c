@@ -28,7 +28,7 @@ struct option {
 
 /* One option as it was given. */
 struct given {
-	const struct option *option;
+	size_t option;     /* index in options[] */
 	const char *value; /* NULL = none; borrowed from argv */
 };
 
@@ -304,14 +304,14 @@ static int read_option(int argc, char **argv, int *at, struct given *ret, struct
 				quoted);
 		(*at)++;
 	}
-	*ret = (struct given){.option = opt, .value = value};
+	*ret = (struct given){.option = (size_t)(opt - options), .value = value};
 	return 0;
 }
 
 static int apply(struct run_options *o, const struct given *g, struct err *err)
 {
-	const char *name = g->option->name;
-	int r = g->option->take(o, name, g->value, err);
+	const char *name = options[g->option].name;
+	int r = options[g->option].take(o, name, g->value, err);
 
 	/* Errors of limits already begin with the option. */
 	if (r < 0 && !text_starts(err->msg, name))
@@ -325,12 +325,12 @@ static int apply_all(struct run_options *o, const struct given *given, size_t n,
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < n; i++) {
-		if (given[i].option->take == take_profile)
+		if (options[given[i].option].take == take_profile)
 			r = apply(o, &given[i], err);
 	}
 	profile_paths = o->spec.paths_n;
 	for (size_t i = 0; r >= 0 && i < n; i++) {
-		if (given[i].option->take != take_profile)
+		if (options[given[i].option].take != take_profile)
 			r = apply(o, &given[i], err);
 	}
 	if (r >= 0)
@@ -395,7 +395,7 @@ int run_options_parse(int argc, char **argv, const struct run_caller *caller,
 			break;
 		}
 		r = read_option(argc, argv, &at, &given[n], err);
-		if (r >= 0 && given[n].option == find("--help", strlen("--help"))) {
+		if (r >= 0 && options[given[n].option].take == take_help) {
 			ret->want_help = true;
 			return 0;
 		}

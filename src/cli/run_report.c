@@ -17,13 +17,19 @@
 #include <jansson.h>
 #include <string.h>
 
-#define EXPLAIN_MAX 3  /* lines; the first reasons are the useful ones */
+#define EXPLAIN_MAX 3  /* lines about refusals; the latest are the useful ones */
 #define CHANGES_MAX 50 /* lines */
 
 static bool is_limit(enum wall w)
 {
 	return w == WALL_MEMORY || w == WALL_CPU || w == WALL_PIDS || w == WALL_IO ||
 	       w == WALL_DISK || w == WALL_TIME || w == WALL_RLIMITS;
+}
+
+/* A protected name that the command made: it was moved out of the tree after the run. */
+static bool is_held_back(const struct violation *v)
+{
+	return strcmp(v->kind, "protected") == 0;
 }
 
 /* The texts are quoted where they are made; a control byte that slipped through stops here. */
@@ -35,8 +41,13 @@ static void put_plain(const char *s, FILE *out)
 
 static void explain_one(const struct violation *v, FILE *out)
 {
-	(void)fprintf(out, "bawn: wall '%s' %s ", wall_name(v->wall),
-		is_limit(v->wall) ? "was hit:" : "refused");
+	const char *did = "refused";
+
+	if (is_limit(v->wall))
+		did = "was hit:";
+	else if (is_held_back(v))
+		did = "held back";
+	(void)fprintf(out, "bawn: wall '%s' %s ", wall_name(v->wall), did);
 	put_plain(v->tried, out);
 	if (v->count > 1)
 		(void)fprintf(out, " (%" PRIu64 " times)", v->count);
@@ -52,9 +63,12 @@ void run_report_explain(const struct box_result *result, FILE *out)
 	uint64_t unsaid = l->total;
 	size_t said = 0;
 
-	/* A limit that was hit explains more than a refused call that the command survived. */
-	for (size_t i = 0; i < l->n && said < EXPLAIN_MAX; i++) {
-		if (!is_limit(l->v[i].wall))
+	/*
+	 * Said even if the command succeeded: a limit that was hit, and what is no longer where
+	 * the command put it.
+	 */
+	for (size_t i = 0; i < l->n; i++) {
+		if (!is_limit(l->v[i].wall) && !is_held_back(&l->v[i]))
 			continue;
 		explain_one(&l->v[i], out);
 		unsaid -= l->v[i].count;
@@ -64,13 +78,13 @@ void run_report_explain(const struct box_result *result, FILE *out)
 		return;
 	/* Latest first: what was refused last is the likeliest cause. */
 	for (size_t i = l->n; i > 0 && said < EXPLAIN_MAX; i--) {
-		if (is_limit(l->v[i - 1].wall))
+		if (is_limit(l->v[i - 1].wall) || is_held_back(&l->v[i - 1]))
 			continue;
 		explain_one(&l->v[i - 1], out);
 		unsaid -= l->v[i - 1].count;
 		said++;
 	}
-	if (said == EXPLAIN_MAX && unsaid > 0)
+	if (unsaid > 0)
 		(void)fprintf(out, "bawn: and %" PRIu64 " more; --json lists them\n", unsaid);
 }
 
@@ -92,7 +106,7 @@ void run_report_changes(const struct box_result *result, FILE *out)
 	const char *id = result->run_id;
 	size_t n;
 
-	if (result->changes == 0 || id[0] == '\0') {
+	if (result->changes == 0) {
 		(void)fprintf(out, "bawn: nothing changed\n");
 		return;
 	}
@@ -183,7 +197,7 @@ static json_t *json_ran(const struct spec *spec, const struct box_result *r)
 		j, "violations_total", json_integer((json_int_t)r->violations.total));
 	if (spec->cow) {
 		(void)json_object_set_new(
-			j, "run", r->run_id[0] ? json_text(r->run_id) : json_null());
+			j, "run", r->changes > 0 ? json_text(r->run_id) : json_null());
 		(void)json_object_set_new(j, "changes", json_integer((json_int_t)r->changes));
 	}
 	return j;

@@ -180,7 +180,7 @@ static const struct call *call_of(const char *name)
 	return NULL;
 }
 
-/* Every name is known, named once, and whatever has a condition or a watch is in the list of calls. */
+/* Every name is known and named once; what has a condition or a watch is in the list of calls. */
 static void check_table(const struct arch *arch)
 {
 	bool seen[NR_END] = {false};
@@ -240,22 +240,22 @@ static bool tests_hold(const struct seccomp_test *tests, const __u64 *args)
 static uint32_t decide(const struct arch *arch, unsigned flags, const struct seccomp_data *data)
 {
 	uint32_t nr = (uint32_t)data->nr;
-	const char *name = nr < NR_END ? arch->names[nr] : NULL;
-	const struct call *c = call_of(name);
+	const struct call *c = nr < NR_END ? call_of(arch->names[nr]) : NULL;
 
 	if (data->arch != arch->audit || (arch->has_x32 && nr >= X32_BIT && nr != UINT32_MAX))
 		return SECCOMP_RET_KILL_PROCESS;
 	if (!c)
 		return action_of(SECCOMP_ENOSYS, flags);
 	for (size_t i = 0; (flags & FLAG_NO_SUID) && i < ARRAY_LEN(no_suid); i++)
-		if (strcmp(no_suid[i].name, name) == 0 && tests_hold(no_suid[i].tests, data->args))
+		if (strcmp(no_suid[i].name, c->name) == 0 &&
+			tests_hold(no_suid[i].tests, data->args))
 			return action_of(no_suid[i].verdict, flags);
 	for (size_t i = 0; i < ARRAY_LEN(conditions); i++)
-		if (strcmp(conditions[i].name, name) == 0 &&
+		if (strcmp(conditions[i].name, c->name) == 0 &&
 			tests_hold(conditions[i].tests, data->args))
 			return action_of(conditions[i].verdict, flags);
 	for (size_t i = 0; i < ARRAY_LEN(watches); i++)
-		if ((flags & watches[i].class) && strcmp(watches[i].name, name) == 0 &&
+		if ((flags & watches[i].class) && strcmp(watches[i].name, c->name) == 0 &&
 			tests_hold(watches[i].tests, data->args))
 			return SECCOMP_RET_USER_NOTIF;
 	return action_of(c->verdict, flags);
@@ -447,7 +447,7 @@ static void add_value(struct values *set, uint64_t value)
 	set->v[set->n++] = value;
 }
 
-/* What a test asks for, its neighbours, all other bits set, and the same with the upper half set. */
+/* What a test asks for: plainly, with the upper half set, among all other bits; and none of it. */
 static void add_values(struct values *sets, const struct seccomp_test *tests)
 {
 	for (unsigned i = 0; i < SECCOMP_TESTS_MAX; i++) {
@@ -463,7 +463,7 @@ static void add_values(struct values *sets, const struct seccomp_test *tests)
 	}
 }
 
-/* Each argument that some condition of the call looks at takes each such value, in all combinations. */
+/* Each argument that some condition looks at takes each such value, in all combinations. */
 static void check_call(
 	const struct arch *arch, unsigned flags, const struct program *p, struct seccomp_data *data)
 {

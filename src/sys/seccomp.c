@@ -63,10 +63,8 @@ static bool would_be_allowed(const struct seccomp_data *data)
 int seccomp_receive(int listener, struct seccomp_event *ret, struct err *err)
 {
 	/* A later kernel may write more than our header knows; it says how much. */
-	union {
-		struct seccomp_notif notif;
-		char room[512];
-	} buf;
+	_Alignas(struct seccomp_notif) char room[512];
+	struct seccomp_notif *notif = (struct seccomp_notif *)(void *)room;
 	struct seccomp_notif_sizes sizes = {0};
 	struct pollfd p = {.fd = listener, .events = POLLIN};
 
@@ -82,20 +80,20 @@ int seccomp_receive(int listener, struct seccomp_event *ret, struct err *err)
 	}
 	if (sys_seccomp(SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
 		return err_sys(err, "seccomp: ask for the size of an event");
-	if (sizes.seccomp_notif > sizeof(buf))
+	if (sizes.seccomp_notif > sizeof(room))
 		return err_set(err, E2BIG, "seccomp: an event has %u bytes", sizes.seccomp_notif);
 
 	/* The kernel refuses a buffer that is not all zero. */
-	memset(&buf, 0, sizeof(buf));
-	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &buf.notif) < 0)
+	memset(room, 0, sizeof(room));
+	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, notif) < 0)
 		return err_sys(err, "seccomp: receive an event");
 
-	ret->id = buf.notif.id;
-	ret->pid = (pid_t)buf.notif.pid;
-	ret->nr = buf.notif.data.nr;
+	ret->id = notif->id;
+	ret->pid = (pid_t)notif->pid;
+	ret->nr = notif->data.nr;
 	for (size_t i = 0; i < sizeof(ret->args) / sizeof(ret->args[0]); i++)
-		ret->args[i] = buf.notif.data.args[i];
-	ret->is_watch = would_be_allowed(&buf.notif.data);
+		ret->args[i] = notif->data.args[i];
+	ret->is_watch = would_be_allowed(&notif->data);
 	return 0;
 }
 

@@ -147,16 +147,16 @@ static void add_userns_rule(const struct probe *p, struct diagnosis *d, enum pro
 static void add_namespaces(const struct probe *p, struct diagnosis *d)
 {
 	static const struct try_fact tries[] = {
-		{PROBE_USERNS, "user", DIAGNOSIS_MISSING, "no sandbox of the process tier"},
-		{PROBE_USERNS_ORDINARY, "user-as-nobody", DIAGNOSIS_WEAK,
+		{PROBE_USERNS, "ns-user", DIAGNOSIS_MISSING, "no sandbox of the process tier"},
+		{PROBE_USERNS_ORDINARY, "ns-user-as-nobody", DIAGNOSIS_WEAK,
 			"bawn works for root here, and not for other users"},
-		{PROBE_NS_MOUNT, "mount", DIAGNOSIS_MISSING, "no file system of its own"},
-		{PROBE_NS_PID, "pid", DIAGNOSIS_MISSING, "processes outside are visible"},
-		{PROBE_NS_NET, "net", DIAGNOSIS_MISSING, "the network is open"},
-		{PROBE_NS_IPC, "ipc", DIAGNOSIS_MISSING, "shared memory outside is in reach"},
-		{PROBE_NS_UTS, "uts", DIAGNOSIS_MISSING, "no host name of its own"},
-		{PROBE_NS_CGROUP, "cgroup", DIAGNOSIS_MISSING, "the cgroup tree is visible"},
-		{PROBE_NS_TIME, "time", DIAGNOSIS_INFO, "not used yet"},
+		{PROBE_NS_MOUNT, "ns-mount", DIAGNOSIS_MISSING, "no file system of its own"},
+		{PROBE_NS_PID, "ns-pid", DIAGNOSIS_MISSING, "processes outside are visible"},
+		{PROBE_NS_NET, "ns-net", DIAGNOSIS_MISSING, "the network is open"},
+		{PROBE_NS_IPC, "ns-ipc", DIAGNOSIS_MISSING, "shared memory outside is in reach"},
+		{PROBE_NS_UTS, "ns-uts", DIAGNOSIS_MISSING, "no host name of its own"},
+		{PROBE_NS_CGROUP, "ns-cgroup", DIAGNOSIS_MISSING, "the cgroup tree is visible"},
+		{PROBE_NS_TIME, "ns-time", DIAGNOSIS_INFO, "not used yet"},
 	};
 
 	ADD_TRIES(p, d, spaces, tries);
@@ -213,7 +213,7 @@ static void add_ids(const struct probe *p, struct diagnosis *d)
 {
 	struct diagnosis_fact *f;
 
-	(void)add(d, ids, "user", DIAGNOSIS_INFO, "%s (uid %u)%s", p->user[0] ? p->user : "?",
+	(void)add(d, ids, "caller", DIAGNOSIS_INFO, "%s (uid %u)%s", p->user[0] ? p->user : "?",
 		p->uid,
 		p->is_root            ? ", root of this machine"
 		: p->is_nested_userns ? ", in a user namespace"

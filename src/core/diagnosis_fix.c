@@ -101,7 +101,7 @@ static void fix_userns(const struct probe *p, char *out)
 	else if (is_limit(code))
 		fix_sysctl(p, PROBE_SYSCTL_MAX_USERNS, "65536", out);
 	else if (code == EPERM && !p->is_filtered && !p->container[0])
-		/* clone(2): EPERM too when the caller's root is not the root of its mount namespace. */
+		/* clone(2): EPERM if the caller's root is not that of its mount namespace. */
 		put(out, "start bawn outside the chroot that it runs in");
 	else
 		fix_refused(p, out);

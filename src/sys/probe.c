@@ -67,7 +67,7 @@ int probe_map_self(uid_t uid, gid_t gid, struct err *err)
 	char map[32];
 	int r;
 
-	/* Since 3.19 a process without CAP_SETGID outside may map its gid only once this is done. */
+	/* Since 3.19 a process without CAP_SETGID outside may map its gid only after this. */
 	r = probe_write("/proc/self/setgroups", "deny", err);
 	if (r < 0)
 		return r;

@@ -119,7 +119,7 @@ struct probe {
 	char apparmor[96];  /* profile we run under; "" = none */
 	char lsms[96];      /* active security modules; "" = not readable */
 	int landlock_abi;   /* 0 = none */
-	int landlock_code; /* errno when there is none: ENOSYS not built in, EOPNOTSUPP switched off */
+	int landlock_code;  /* errno when none: ENOSYS not built in, EOPNOTSUPP switched off */
 	struct probe_cgroup cgroup;
 	uint32_t subuid; /* first of PROBE_RANGE ids in /etc/subuid; 0 = no such range */
 	uint32_t subgid;

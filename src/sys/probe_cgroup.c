@@ -109,7 +109,7 @@ static enum probe_swap look_at_swap(const struct probe_cgroup *cg)
 			path, sizeof(path), "%s/memory.memsw.limit_in_bytes", cg->v1_mount[0]);
 		return access(path, F_OK) == 0 ? PROBE_SWAP_ACCOUNTED : PROBE_SWAP_UNACCOUNTED;
 	}
-	/* v2 counts swap unless told not to at boot; its root group has no memory.swap.max to see. */
+	/* v2 counts swap unless told not to at boot; its root has no memory.swap.max to see. */
 	if (!(cg->v2_controllers & CGROUP_MEMORY))
 		return PROBE_SWAP_UNKNOWN;
 	if (probe_read("/proc/cmdline", text, sizeof(text)) > 0 && strstr(text, "swapaccount=0"))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * File systems in a user namespace, tried with the calls a sandbox is made with. Nothing is attached to
- * a directory of the machine: mounts stay detached, or go on "/" of a mount
- * namespace that ends with the child.
+ * File systems in a user namespace, tried with the calls a sandbox is made with.
+ * Nothing is attached to a directory of the machine: mounts stay detached, or go on
+ * "/" of a mount namespace that ends with the child.
  */
 #include "sys/probe_impl.h"
 

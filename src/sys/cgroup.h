@@ -83,8 +83,8 @@ int cgroup_clone_fd(const struct cgroup *cg);
  * Called by the child on itself, single-threaded and before it closes descriptors: enter the
  * v1 leaves (nothing to do for a v2 leaf, the child was cloned into it). 0.2 ms, where
  * cgroup_join() costs 10 to 20: for every way to move a task but this one the kernel takes a
- * global lock and waits for an RCU grace period. Does not allocate. Unshare the cgroup
- * namespace after this, not with the clone: its root is where the caller is at that moment.
+ * global lock and waits for an RCU grace period. Does not allocate. With v1 leaves, unshare
+ * the cgroup namespace after this, not with the clone: its root is where one stands then.
  */
 int cgroup_join_self(const struct cgroup *cg, struct err *err);
 

@@ -264,7 +264,7 @@ static int count_others(const char *dir)
  * Judge a v2 directory as a parent. False if we may not create there or nothing
  * would come of it.
  */
-static bool try_v2(const char *dir, struct cgroup_parent *ret, unsigned *ret_mounted)
+static bool try_v2(const char *dir, struct cgroup_parent *ret, unsigned *ret_available)
 {
 	char text[CGROUP_TEXT_MAX];
 	unsigned available;
@@ -273,7 +273,7 @@ static bool try_v2(const char *dir, struct cgroup_parent *ret, unsigned *ret_mou
 	if (cgroup_get(dir, "cgroup.controllers", text, sizeof(text)) < 0)
 		return false;
 	available = cgroup_parse_controllers(text);
-	*ret_mounted |= available;
+	*ret_available = available;
 	if (!may_write(dir, "") || !may_write(dir, "cgroup.procs") ||
 		cgroup_get(dir, "cgroup.subtree_control", text, sizeof(text)) < 0)
 		return false;
@@ -307,16 +307,21 @@ static void add_v2(struct cgroup_tree *tree, const struct cgroup_mount *m)
 	struct cgroup_parent own;
 	char place[CGROUP_PATH_MAX];
 	size_t mount_n = strlen(m->path);
-	bool found = try_v2(m->path, parent, &tree->mounted);
+	unsigned available = 0;
+	bool found = try_v2(m->path, parent, &available);
 	bool own_works;
 	char *slash;
 
+	tree->mounted |= available;
+	/* A controller that the top lacks, as all do on a hybrid machine, is nowhere below. */
+	if (available == 0)
+		return;
 	/* Our place and every directory above it that we may write: the lowest wins. */
 	if (!found && own_place(m, NULL, place, sizeof(place))) {
-		own_works = try_v2(place, &own, &tree->mounted);
+		own_works = try_v2(place, &own, &available);
 		while (!found && strlen(place) > mount_n && (slash = strrchr(place, '/'))) {
 			*slash = '\0';
-			found = strlen(place) > mount_n && try_v2(place, parent, &tree->mounted) &&
+			found = strlen(place) > mount_n && try_v2(place, parent, &available) &&
 				!parent->must_move;
 		}
 		if (!found && own_works) {

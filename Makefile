@@ -39,7 +39,7 @@ bench: all ## compare start-up with bwrap, crun, runc and unshare
 	@BUILD=$(abspath $(BUILD)) bench/run --write docs/benchmarks.md
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is honoured
-	@meson install -C $(BUILD) --no-rebuild
+	@meson install -C $(BUILD) --no-rebuild --strip
 
 clean: ## remove the build directories
 	@rm -rf build build-clang build-asan build-fuzz

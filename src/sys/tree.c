@@ -164,10 +164,8 @@ static int remove_dir(
 		return 0;
 	}
 	dir = open_dir(parent_fd, name);
-	if (!dir && errno == EACCES) {
-		(void)fchmodat(parent_fd, name, 0700, 0);
+	if (!dir && errno == EACCES && fchmodat(parent_fd, name, 0700, 0) == 0)
 		dir = open_dir(parent_fd, name);
-	}
 	if (!dir)
 		return err_sys(err, "remove: open a directory");
 	/* A directory we own but may not write hides its children from unlink. */

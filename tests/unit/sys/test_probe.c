@@ -104,8 +104,9 @@ static int hang(const void *arg, struct err *err)
 	(void)arg;
 	(void)err;
 	(void)signal(SIGALRM, SIG_IGN);
-	for (;;)
-		(void)pause();
+	while (pause() < 0)
+		;
+	return 0;
 }
 
 static int die(const void *arg, struct err *err)

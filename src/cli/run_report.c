@@ -29,7 +29,7 @@ static bool is_limit(enum wall w)
 /* A protected name that the command made: it was moved out of the tree after the run. */
 static bool is_held_back(const struct violation *v)
 {
-	return strcmp(v->kind, "protected") == 0;
+	return strcmp(v->kind, "held") == 0;
 }
 
 /* The texts are quoted where they are made; a control byte that slipped through stops here. */
@@ -88,17 +88,6 @@ void run_report_explain(const struct box_result *result, FILE *out)
 		(void)fprintf(out, "bawn: and %" PRIu64 " more; --json lists them\n", unsaid);
 }
 
-static char kind_letter(enum cow_kind k)
-{
-	switch (k) {
-	case COW_ADDED: return 'A';
-	case COW_MODIFIED: return 'M';
-	case COW_DELETED: return 'D';
-	case COW_REPLACED: break;
-	}
-	return 'T';
-}
-
 void run_report_changes(const struct box_result *result, FILE *out)
 {
 	AUTO(cow_free) struct cow_run *run = NULL;
@@ -119,7 +108,7 @@ void run_report_changes(const struct box_result *result, FILE *out)
 	for (size_t i = 0; i < n; i++) {
 		char quoted[512];
 
-		(void)fprintf(out, "  %c %s\n", kind_letter(run->entries[i].kind),
+		(void)fprintf(out, "  %c %s\n", cow_kind_letter(run->entries[i].kind),
 			text_quote(run->entries[i].path, quoted, sizeof(quoted)));
 	}
 	if (n < run->n)

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * run/process/box - a sandbox from spec to nothing left: gather, plan, clone, apply, verify,
+ * supervise, remove.
+ *
+ * Runs in: the bawn process. What the kernel or disk holds for a box: its
+ * processes (killed with pid 1), its mounts (gone with its namespace), its cgroup
+ * leaves (removed here, or by the janitor if we are killed first).
+ */
+#include "run/process/box.h"
+
+#include "base/mem.h"
+#include "base/own.h"
+#include "core/state_dir.h"
+#include "run/process/box_impl.h"
+#include "run/process/cow.h"
+#include "sys/mount.h"
+#include "sys/process.h"
+#include "sys/sock.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+void box_options_init(struct box_options *o)
+{
+	*o = (struct box_options){.stdio = {0, 1, 2}, .exec_fd = -EBADF, .want_explain = true};
+}
+
+static void box_init(struct box *b, const struct spec *spec, const struct box_options *o,
+	struct box_result *result)
+{
+	memset(b, 0, sizeof(*b));
+	b->spec = spec;
+	b->o = o;
+	b->result = result;
+	b->plan.store_slot = -1;
+	apply_init(&b->apply, &b->plan);
+	b->range_fd = b->init_fd = b->init_peer = b->command_fd = b->command_peer = -EBADF;
+	b->pidfd = b->listener_fd = b->master_fd = b->store_fd = b->signal_fd = b->janitor_fd = -EBADF;
+}
+
+static int prepare(struct box *b, struct err *err)
+{
+	struct host_view_who who = {.home = facts_home(b->o->environ), .work_dir = b->spec->work_dir};
+	bool has_ids = b->spec->walls[WALL_USER] != WALL_LEVEL_OFF &&
+		       b->spec->walls[WALL_IDS] != WALL_LEVEL_OFF;
+	int r = facts_gather(b->spec, b->o, &b->facts, err);
+
+	if (r >= 0)
+		r = host_view_build(b->spec, &who, &b->view, err);
+	if (r >= 0 && b->facts.is_host_root && has_ids) {
+		r = userns_reserve_range(&b->facts.range_first, err);
+		b->range_fd = r;
+	}
+	if (r >= 0)
+		r = plan_build(b->spec, &b->facts, &b->view, b->o->want_explain, &b->plan, err);
+	if (r >= 0)
+		r = facts_environment(b->spec, &b->facts, b->o->environ, &b->plan.env, err);
+	return r;
+}
+
+/* Before the first fork, so that a signal in between is kept, not lost. */
+static int catch_signals(struct box *b, struct err *err)
+{
+	static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH,
+		SIGTSTP, SIGCONT, SIGALRM};
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
+		(void)sigaddset(&set, caught[i]);
+	if (sigprocmask(SIG_BLOCK, &set, &b->old_mask) < 0)
+		return err_sys(err, "block signals");
+	b->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return b->signal_fd < 0 ? err_sys(err, "signalfd") : 0;
+}
+
+/*
+ * The janitor: sleeps until its pipe ends. A byte means "all is removed"; end of
+ * file means bawn was killed, and it removes the leaves in its place.
+ */
+static _Noreturn void janitor_main(struct box *b, int pipe_fd)
+{
+	struct err ignored;
+	char byte;
+	ssize_t n;
+
+	(void)prctl(PR_SET_NAME, "bawn-janitor", 0, 0, 0);
+	(void)setsid(); /* a terminal's Ctrl-C is not for us */
+	for (int i = 0; i < 3; i++)
+		(void)close(i); /* a reader of our caller's output waits for its end */
+	do
+		n = read(pipe_fd, &byte, 1);
+	while (n < 0 && errno == EINTR);
+	if (n != 1)
+		(void)cgroup_remove(b->cgroup, &ignored);
+	_exit(0);
+}
+
+static int start_janitor(struct box *b, struct err *err)
+{
+	AUTO_FD int pidfd = -EBADF, in = -EBADF;
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(err, "pipe");
+	in = fds[0];
+	b->janitor_fd = fds[1];
+	b->janitor = process_clone(0, -EBADF, &pidfd, err);
+	if (b->janitor == 0) {
+		closep(&b->janitor_fd);
+		janitor_main(b, in);
+	}
+	return b->janitor < 0 ? (int)b->janitor : 0;
+}
+
+static int make_cgroup(struct box *b, struct err *err)
+{
+	int r;
+
+	if (!b->plan.want_cgroup)
+		return 0;
+	(void)cgroup_sweep(); /* leaves of runs whose janitor was killed too */
+	r = cgroup_create(&b->plan.cgroup_limits, b->plan.cgroup_required, &b->cgroup, err);
+	if (r < 0)
+		return r;
+	return start_janitor(b, err);
+}
+
+static int clone_init(struct box *b, struct err *err)
+{
+	int cgroup_fd = b->cgroup ? cgroup_clone_fd(b->cgroup) : -EBADF, pair[2], r;
+
+	r = sock_pair(pair, err);
+	if (r < 0)
+		return r;
+	b->init_fd = pair[0];
+	b->init_peer = pair[1];
+	r = sock_pair(pair, err);
+	if (r < 0)
+		return r;
+	b->command_fd = pair[0];
+	b->command_peer = pair[1];
+	b->must_join = b->cgroup && cgroup_fd < 0;
+	for (int i = 0; i < WIRE_NS_COUNT; i++)
+		b->own_namespaces[i] = process_namespace(0, wire_namespace_names[i]);
+
+	b->pid = process_clone(b->plan.namespaces, cgroup_fd, &b->pidfd, err);
+	if (b->pid == -EOPNOTSUPP || (b->pid == -EACCES && cgroup_fd >= 0)) {
+		/* COMPAT(5.7): no CLONE_INTO_CGROUP; join by pid instead. */
+		b->late_join = true;
+		b->pid = process_clone(b->plan.namespaces, -EBADF, &b->pidfd, err);
+	}
+	if (b->pid == 0)
+		init_main(b);
+	if (b->pid < 0) {
+		if (b->plan.namespaces)
+			(void)err_wrap(err, "make namespaces");
+		return err_hint(err, "'bawn doctor' says what this machine lacks");
+	}
+	closep(&b->init_peer);
+	closep(&b->command_peer);
+	return 0;
+}
+
+static int send_mounts(struct box *b, struct err *err)
+{
+	struct wire w = {.type = WIRE_START};
+	int fds[SOCK_FDS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->plan.n; i++) {
+		const struct op *op = &b->plan.ops[i];
+		bool makes = op->kind == OP_TREE || op->kind == OP_TMPFS || op->kind == OP_OVERLAY;
+
+		if (op->side != OP_SIDE_HOST || !makes || b->apply.slots[op->slot] < 0)
+			continue;
+		/* What was parked in our namespace is cloned out of it, detached again. */
+		if (b->apply.is_parked[op->slot]) {
+			int fd = mount_clone(b->apply.slots[op->slot], "", 0, err);
+
+			if (fd < 0)
+				return fd;
+			closep(&b->apply.slots[op->slot]);
+			b->apply.slots[op->slot] = fd;
+		}
+		fds[n] = b->apply.slots[op->slot];
+		w.mounts.slot[n++] = (int16_t)op->slot;
+	}
+	w.mounts.n = (uint32_t)n;
+	return sock_send(b->init_fd, &w, sizeof(w), fds, n, err);
+}
+
+/* The store stays open here: what it holds at the end is the usage, and the copy-on-write layer. */
+static void keep_store(struct box *b)
+{
+	if (b->plan.store_slot >= 0 && b->apply.slots[b->plan.store_slot] >= 0)
+		b->store_fd = TAKE_FD(b->apply.slots[b->plan.store_slot]);
+}
+
+static int populate(struct box *b, struct err *err)
+{
+	int r = b->late_join ? cgroup_join(b->cgroup, b->pid, err) : 0;
+
+	if (r >= 0 && (b->plan.namespaces & CLONE_NEWUSER)) {
+		char path[64];
+
+		r = userns_write(b->pid, &b->plan.map, err);
+		if (r < 0)
+			return err_wrap(err, "wall 'ids'");
+		if (b->facts.is_host_root) {
+			(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", b->pid);
+			b->apply.userns_fd = open(path, O_RDONLY | O_CLOEXEC);
+			if (b->apply.userns_fd < 0)
+				return err_sys(err, "open the box's user namespace");
+		}
+	}
+	if (r >= 0)
+		r = apply_side(&b->apply, OP_SIDE_HOST, err);
+	if (r >= 0)
+		r = send_mounts(b, err);
+	if (r < 0)
+		return r;
+	keep_store(b);
+	apply_done(&b->apply);
+	return 0;
+}
+
+static void make_run_id(struct box_result *result)
+{
+	uint64_t random = 0;
+
+	/* An id, not a secret: with no randomness left the clock will do. */
+	if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		random = (uint64_t)time(NULL) << 16 ^ (uint64_t)getpid();
+	(void)snprintf(result->run_id, sizeof(result->run_id), "%012llx",
+		(unsigned long long)(random & 0xffffffffffffull));
+}
+
+static void report_held(const char *path, const char *moved_to, void *arg)
+{
+	struct box *b = arg;
+	char quoted[200], instead[200];
+
+	(void)snprintf(instead, sizeof(instead), "it is kept in '%s'; --no-protect leaves such names alone",
+		moved_to);
+	violation_add(&b->result->violations, WALL_MASKS, "protected",
+		text_quote(path, quoted, sizeof(quoted)), instead);
+}
+
+/* After the box is gone: nothing of it can change what we look at. */
+static int keep_changes(struct box *b, struct err *err)
+{
+	AUTO_FREE char *state = NULL, *hold = NULL;
+	int r = 0;
+
+	if (b->plan.has_cow && b->store_fd >= 0) {
+		AUTO_FD int upper = openat(b->store_fd, "cow/u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (upper < 0)
+			return err_sys(err, "open what the run changed");
+		r = cow_keep(upper, b->spec->work_dir, b->result->run_id, b->plan.id_base,
+			&b->result->changes, err);
+	}
+	if (r >= 0 && b->spec->walls[WALL_MASKS] != WALL_LEVEL_OFF) {
+		r = state_dir(&state, err);
+		if (r >= 0) {
+			hold = text_format("%s/held/%s", state, b->result->run_id);
+			r = host_view_hold_back(&b->view, hold, report_held, b, err);
+		}
+	}
+	return r;
+}
+
+/* Undo in reverse; every step also after a failure of an earlier one. */
+static int unmake(struct box *b, struct err *err)
+{
+	struct err first = {0}, why = {0};
+	int status;
+
+	if (b->pid > 0) {
+		(void)process_signal(b->pidfd, SIGKILL, &why);
+		closep(&b->init_fd);
+		closep(&b->command_fd);
+		closep(&b->listener_fd);
+		while (waitpid(b->pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (b->cgroup && cgroup_remove(b->cgroup, &first) < 0)
+		(void)err_wrap(&first, "clean up");
+	if (b->janitor > 0) {
+		/* A byte: nothing left to do. Unwritten, the janitor cleans once more, in vain. */
+		if (first.code == 0 && write(b->janitor_fd, "", 1) < 0)
+			(void)err_sys(&first, "tell the janitor");
+		closep(&b->janitor_fd);
+		while (waitpid(b->janitor, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (first.code) {
+		*err = first;
+		return -first.code;
+	}
+	return 0;
+}
+
+static void box_done(struct box *b)
+{
+	int *fds[] = {&b->range_fd, &b->init_fd, &b->init_peer, &b->command_fd, &b->command_peer,
+		&b->pidfd, &b->listener_fd, &b->master_fd, &b->store_fd, &b->signal_fd, &b->janitor_fd};
+
+	if (b->signal_fd >= 0)
+		(void)sigprocmask(SIG_SETMASK, &b->old_mask, NULL);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		closep(fds[i]);
+	apply_done(&b->apply);
+	b->cgroup = cgroup_free(b->cgroup);
+	plan_done(&b->plan);
+	host_view_done(&b->view);
+	plan_facts_done(&b->facts);
+}
+
+int box_run(const struct spec *spec, const struct box_options *o, struct box_result *result,
+	struct err *err)
+{
+	static struct box box; /* one at a time; large, and its children share it by fork */
+	struct err undo = {0};
+	int r;
+
+	box_init(&box, spec, o, result);
+	memset(result, 0, sizeof(*result));
+	make_run_id(result);
+	(void)clock_gettime(CLOCK_MONOTONIC, &box.started);
+	r = prepare(&box, err);
+	if (r >= 0)
+		r = catch_signals(&box, err);
+	if (r >= 0)
+		r = make_cgroup(&box, err);
+	if (r >= 0)
+		r = clone_init(&box, err);
+	if (r >= 0) {
+		r = populate(&box, err);
+		/* If the other half failed first, its reason is the one to tell. */
+		if (r < 0)
+			(void)supervise_collect_error(&box, err);
+	}
+	if (r >= 0)
+		r = supervise(&box, err);
+	if (r >= 0)
+		explain_end(&box);
+	if (unmake(&box, &undo) < 0 && r >= 0) {
+		*err = undo;
+		r = -undo.code;
+	}
+	if (r >= 0)
+		r = keep_changes(&box, err);
+	box_done(&box);
+	return r;
+}
+
+int box_plan(const struct spec *spec, const struct box_options *o, bool as_json, FILE *out,
+	struct err *err)
+{
+	static struct box box;
+	static struct box_result result;
+	int r;
+
+	box_init(&box, spec, o, &result);
+	r = prepare(&box, err);
+	if (r >= 0)
+		r = plan_print(&box.plan, as_json, out, err);
+	box_done(&box);
+	return r;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * run/process/box_impl - one sandbox while it lives, shared by the files of this directory.
+ */
+#include "run/process/apply.h"
+#include "run/process/box.h"
+#include "run/process/plan.h"
+#include "run/process/wire.h"
+
+#include <signal.h>
+#include <time.h>
+
+struct box {
+	const struct spec *spec;
+	const struct box_options *o;
+	struct plan_facts facts;
+	struct host_view view;
+	struct plan plan;
+	struct apply apply;    /* the bawn process's own side */
+	struct cgroup *cgroup; /* or NULL */
+	bool must_join;	       /* v1: pid 1 joins the leaves itself, first of all */
+	bool late_join;	       /* v2 without CLONE_INTO_CGROUP: we put it in */
+	int range_fd;	       /* holds the id range; init inherits it */
+	int init_fd, init_peer; /* socket pair to pid 1 */
+	int command_fd, command_peer;
+	int pidfd;	       /* pid 1 */
+	pid_t pid;	       /* pid 1, outside */
+	int listener_fd;       /* seccomp notifications */
+	int master_fd;	       /* the box's terminal */
+	int store_fd;	       /* the box's tmpfs: usage at the end, copy-on-write */
+	int signal_fd;
+	int janitor_fd;	       /* closing it without a word makes the janitor clean up */
+	pid_t janitor;
+	sigset_t old_mask;
+	struct timespec started;
+	struct wire_readback readback;
+	uint64_t own_namespaces[WIRE_NS_COUNT];
+	struct box_result *result;
+};
+
+extern const char *const wire_namespace_names[WIRE_NS_COUNT];
+
+/* facts.c: who calls, what is here; also the template and the environment. */
+int facts_gather(const struct spec *s, const struct box_options *o, struct plan_facts *ret,
+	struct err *err);
+int facts_environment(const struct spec *s, const struct plan_facts *f, char **caller_env,
+	struct strv *ret, struct err *err);
+/* The caller's home directory; never NULL ("/" if unknown). */
+const char *facts_home(char **caller_env);
+
+/* template.c: the built-in base template as a directory; made on first use. The caller frees *ret. */
+int template_base(char **ret, struct err *err);
+
+/* init.c, command.c: the box's own processes; never return. */
+_Noreturn void init_main(struct box *b);
+_Noreturn void command_main(struct box *b, int slave_fd);
+
+/* verify.c: fill result->walls from what was read back; < 0 names the first required wall that is missing. */
+int verify_walls(struct box *b, struct err *err);
+
+/* explain.c: one notification from the filter: record, answer. */
+void explain_notification(struct box *b);
+/* explain.c: what the end of the run tells: limits hit, names in the command that are hidden. */
+void explain_end(struct box *b);
+
+/* supervise.c: from GO to the end. */
+int supervise(struct box *b, struct err *err);
+/* supervise.c: an error the box sent before it died replaces *err. */
+int supervise_collect_error(struct box *b, struct err *err);

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * run/process/init - pid 1 of the box: builds it from inside, forks the command, reaps, reports.
+ *
+ * Forked from bawn, never exec'd: its memory belongs to the outer user
+ * namespace and is not dumpable, so nobody inside can trace it, read it, or reach
+ * the program file behind it (CVE-2019-5736), root in the box included. When it
+ * ends, the kernel kills everything in its pid namespace. No allocation.
+ */
+#include "base/own.h"
+#include "run/process/box_impl.h"
+#include "sys/process.h"
+#include "sys/pty.h"
+#include "sys/sock.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+static _Noreturn void fail(int sock, const struct err *e)
+{
+	struct wire w = {.type = WIRE_ERR, .number = 125, .err = *e};
+	struct err ignored;
+
+	/* If nobody listens any more, nobody needs to know. */
+	(void)sock_send(sock, &w, sizeof(w), NULL, 0, &ignored);
+	_exit(127);
+}
+
+static int expect(int sock, enum wire_type type, struct wire *w, int *fds, size_t *fds_n,
+	struct err *err)
+{
+	ssize_t n = sock_receive(sock, w, sizeof(*w), fds, fds_n, err);
+
+	if (n < 0)
+		return (int)n;
+	if (n == 0)
+		_exit(127); /* bawn is gone: so are we */
+	if (n != sizeof(*w) || w->type != type)
+		return err_set(err, EPROTO, "unexpected message %u instead of %u", w->type, type);
+	return 0;
+}
+
+static int receive_mounts(struct box *b, struct apply *a, struct err *err)
+{
+	struct wire w = {0};
+	int fds[SOCK_FDS_MAX];
+	size_t n = SOCK_FDS_MAX;
+	int r = expect(b->init_peer, WIRE_START, &w, fds, &n, err);
+
+	if (r < 0)
+		return r;
+	if (w.mounts.n != n)
+		return err_set(err, EPROTO, "%zu mounts came, %u were sent", n, w.mounts.n);
+	for (size_t i = 0; i < n; i++)
+		a->slots[w.mounts.slot[i]] = fds[i];
+	return 0;
+}
+
+/* Without an own parent the box must not live: killed with bawn, even by SIGKILL. */
+static int tie_to_parent(struct box *b, struct err *err)
+{
+	struct pollfd p = {.fd = b->init_peer, .events = POLLIN};
+
+	/* After the ids changed: a change of credentials clears the death signal (prctl(2)). */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return err_sys(err, "tie to the parent");
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_sys(err, "forbid dumping");
+	if (poll(&p, 1, 0) > 0 && (p.revents & POLLHUP))
+		_exit(127); /* it died before we asked to be told */
+	return 0;
+}
+
+static int become_box_root(const struct box *b, struct err *err)
+{
+	if (!(b->plan.namespaces & CLONE_NEWUSER) || b->plan.id_base == 0)
+		return 0;
+	if (setgroups(0, NULL) < 0)
+		return err_sys(err, "drop groups");
+	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return err_sys(err, "become root of the box");
+	return 0;
+}
+
+static int open_terminal(struct box *b, int *ret_master, int *ret_slave, struct err *err)
+{
+	int r = pty_open("/dev/pts", ret_master, ret_slave, err);
+
+	if (r < 0)
+		return err_wrap(err, "wall 'tty'");
+	if (setsid() < 0)
+		return err_sys(err, "wall 'tty': new session");
+	if (ioctl(*ret_slave, TIOCSCTTY, 0) < 0)
+		return err_sys(err, "wall 'tty': take the terminal");
+	/* With a single id it is the command's already, and no other can be given. */
+	if (fchown(*ret_slave, b->facts.box_uid, b->facts.box_gid) < 0 && errno != EPERM &&
+		errno != EINVAL)
+		return err_sys(err, "wall 'tty': give the terminal to the command");
+	return 0;
+}
+
+static int announce(struct box *b, const struct apply *a, int master, struct err *err)
+{
+	struct wire w = {.type = WIRE_BOX};
+	int fds[2];
+	size_t n = 0;
+
+	if (!b->facts.is_host_root && b->plan.store_slot >= 0) {
+		w.number |= 1;
+		fds[n++] = a->slots[b->plan.store_slot];
+	}
+	if (master >= 0) {
+		w.number |= 2;
+		fds[n++] = master;
+	}
+	return sock_send(b->init_peer, &w, sizeof(w), fds, n, err);
+}
+
+static void report(int sock, enum wire_type type, int number)
+{
+	struct wire w = {.type = type, .number = number};
+	struct err ignored;
+
+	(void)sock_send(sock, &w, sizeof(w), NULL, 0, &ignored);
+}
+
+/* "wchar: N" of /proc/self/io: the kernel adds the numbers of every child we reaped. */
+static uint64_t written(void)
+{
+	char buf[512];
+	AUTO_FD int fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	const char *p;
+
+	if (n <= 0)
+		return 0;
+	buf[n] = 0;
+	p = strstr(buf, "wchar: ");
+	return p ? strtoull(p + 7, NULL, 10) : 0;
+}
+
+static void kill_all(pid_t command, int sig)
+{
+	/* Only as pid 1 does -1 mean "the box"; without a pid namespace it would mean the machine. */
+	if (getpid() == 1) {
+		(void)kill(-1, sig);
+	} else {
+		(void)kill(-command, sig);
+		(void)kill(command, sig);
+	}
+}
+
+static _Noreturn void finish(int sock, pid_t command, int status)
+{
+	struct wire w = {.type = WIRE_EXIT, .exit = {.status = status}};
+	struct rusage u;
+	struct err ignored;
+
+	kill_all(command, SIGKILL);
+	while (getpid() == 1 && (waitpid(-1, NULL, 0) >= 0 || errno == EINTR))
+		;
+	(void)getrusage(RUSAGE_CHILDREN, &u);
+	w.exit.cpu_us = (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
+			(uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+	w.exit.rss_peak = (uint64_t)u.ru_maxrss * 1024;
+	w.exit.bytes_written = written();
+	(void)sock_send(sock, &w, sizeof(w), NULL, 0, &ignored);
+	_exit(0);
+}
+
+static void reap(int sock, pid_t command)
+{
+	for (;;) {
+		int status;
+		pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
+
+		if (pid <= 0)
+			return;
+		if (pid != command)
+			continue;
+		if (WIFSTOPPED(status))
+			report(sock, WIRE_STOPPED, WSTOPSIG(status));
+		else
+			finish(sock, command, status);
+	}
+}
+
+static void obey(int sock, pid_t command)
+{
+	struct wire w = {0};
+	struct err err;
+	size_t no_fds = 0;
+	ssize_t n = sock_receive(sock, &w, sizeof(w), NULL, &no_fds, &err);
+
+	if (n <= 0)
+		_exit(127);
+	switch (w.type) {
+	case WIRE_SIGNAL:
+		if (kill(-command, w.number) < 0)
+			(void)kill(command, w.number);
+		break;
+	case WIRE_TERM:
+		kill_all(command, SIGTERM);
+		kill_all(command, SIGCONT);
+		break;
+	case WIRE_KILL:
+		kill_all(command, SIGKILL);
+		break;
+	default:
+		break;
+	}
+}
+
+static _Noreturn void watch(int sock, pid_t command, int signals)
+{
+	struct pollfd p[2] = {{.fd = sock, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+
+	for (;;) {
+		struct signalfd_siginfo si;
+
+		/* The command may have ended before the first poll: look, then wait. */
+		reap(sock, command);
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			_exit(127);
+		while (read(signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
+			; /* only that there was one matters: reap() asks who */
+		if (p[0].revents)
+			obey(sock, command);
+	}
+}
+
+static int build(struct box *b, struct apply *a, struct err *err)
+{
+	int r = receive_mounts(b, a, err);
+
+	if (r >= 0)
+		r = become_box_root(b, err);
+	if (r >= 0)
+		r = tie_to_parent(b, err);
+	return r < 0 ? r : apply_side(a, OP_SIDE_INIT, err);
+}
+
+static struct apply init_apply; /* too large for comfort on the stack; this process runs once */
+
+_Noreturn void init_main(struct box *b)
+{
+	int sock = b->init_peer, master = -EBADF, slave = -EBADF, pidfd = -EBADF, signals;
+	struct apply *a = &init_apply;
+	struct err err = {0};
+	sigset_t child;
+	pid_t command;
+	int r;
+
+	/* First of all, while we are one young thread: joining oneself is what v1 does quickly. */
+	if (b->must_join && cgroup_join_self(b->cgroup, &err) < 0)
+		fail(sock, &err);
+	/* The other ends are bawn's: holding them here would hide its death from us. */
+	closep(&b->init_fd);
+	closep(&b->command_fd);
+	closep(&b->janitor_fd);
+	closep(&b->signal_fd);
+	(void)prctl(PR_SET_NAME, "bawn-init", 0, 0, 0);
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	apply_init(a, &b->plan);
+	a->in_userns = !b->facts.is_host_root;
+	r = build(b, a, &err);
+	if (r >= 0 && b->facts.has_tty && b->spec->walls[WALL_TTY] != WALL_LEVEL_OFF)
+		r = open_terminal(b, &master, &slave, &err);
+	if (r >= 0)
+		r = announce(b, a, master, &err);
+	if (r < 0)
+		fail(sock, &err);
+
+	apply_done(a);
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	(void)sigprocmask(SIG_BLOCK, &child, NULL);
+	signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signals < 0) {
+		(void)err_sys(&err, "signalfd");
+		fail(sock, &err);
+	}
+	command = process_clone(0, -EBADF, &pidfd, &err);
+	if (command < 0)
+		fail(sock, &err);
+	if (command == 0)
+		command_main(b, slave);
+	closep(&pidfd);
+	closep(&master);
+	/* The slave stays open here, or the terminal hangs up between two of the box's processes. */
+	closep(&b->command_peer);
+	watch(sock, command, signals);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * run/process/plan_command - the walls the command itself carries: limits, ids, capabilities,
+ * Landlock, seccomp, environment. Pure.
+ */
+#include "base/mem.h"
+#include "run/process/plan_build.h"
+#include "sys/landlock.h"
+#include "sys/seccomp.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define CAP(c) (1ull << (c))
+
+/*
+ * What root may do in the box, over its own ids and files. Left out on purpose:
+ * SYS_ADMIN (mounts, namespaces), NET_ADMIN and NET_RAW (the road), SYS_PTRACE (own
+ * processes need none), DAC_READ_SEARCH (open_by_handle_at), MKNOD, SYS_MODULE and all else.
+ */
+static const uint64_t box_caps =
+	CAP(CAP_CHOWN) |		/* package managers give files to their users */
+	CAP(CAP_DAC_OVERRIDE) |		/* root reads and writes its own tree */
+	CAP(CAP_FOWNER) |		/* chmod, utimes of others' files */
+	CAP(CAP_FSETID) |		/* keep set-id bits while unpacking */
+	CAP(CAP_KILL) |			/* signal every process of the box */
+	CAP(CAP_SETGID) | CAP(CAP_SETUID) | /* su, sudo, daemons that drop root */
+	CAP(CAP_SETPCAP) |		/* drop capabilities from the bounding set */
+	CAP(CAP_NET_BIND_SERVICE) |	/* port 80 on the box's own loopback */
+	CAP(CAP_SYS_CHROOT) |		/* dpkg and sshd chroot */
+	CAP(CAP_SETFCAP) |		/* file capabilities, over the box's ids only */
+	CAP(CAP_AUDIT_WRITE);		/* sudo and login write audit records */
+
+static struct op *add(struct plan *p, enum op_kind kind, enum wall wall)
+{
+	return plan_add(p, kind, OP_SIDE_COMMAND, wall);
+}
+
+static bool wanted(const struct spec *s, enum wall w)
+{
+	return s->walls[w] != WALL_LEVEL_OFF;
+}
+
+static void rlimit(struct plan *p, enum wall wall, int resource, uint64_t value)
+{
+	struct op *op = add(p, OP_RLIMIT, wall);
+
+	op->number = (unsigned)resource;
+	op->size = value;
+}
+
+static void add_limits(struct plan *p, const struct spec *s, const struct plan_facts *f)
+{
+	unsigned has = f->cgroup_controllers;
+
+	if (wanted(s, WALL_RLIMITS)) {
+		rlimit(p, WALL_RLIMITS, RLIMIT_CORE, 0); /* core_pattern is the host's */
+		rlimit(p, WALL_RLIMITS, RLIMIT_NOFILE, s->limits.open_files);
+		rlimit(p, WALL_RLIMITS, RLIMIT_MEMLOCK, 8 << 20);
+		rlimit(p, WALL_RLIMITS, RLIMIT_MSGQUEUE, 819200);
+		rlimit(p, WALL_RLIMITS, RLIMIT_SIGPENDING, 4096);
+		rlimit(p, WALL_RLIMITS, RLIMIT_RTPRIO, 0);
+	}
+	/*
+	 * Without a cgroup: since 5.14 RLIMIT_NPROC counts per user namespace, so it
+	 * counts the box alone; RLIMIT_DATA holds each process, the watchdog their sum.
+	 */
+	if (wanted(s, WALL_PIDS) && s->limits.pids_max && !(has & CGROUP_PIDS))
+		rlimit(p, WALL_PIDS, RLIMIT_NPROC, s->limits.pids_max);
+	if (wanted(s, WALL_MEMORY) && s->limits.memory_max && !(has & CGROUP_MEMORY))
+		rlimit(p, WALL_MEMORY, RLIMIT_DATA, s->limits.memory_max);
+	if (wanted(s, WALL_CPU) && s->limits.cpu_milli && !(has & CGROUP_CPU))
+		add(p, OP_NICE, WALL_CPU);
+	/* A file on a shared host directory is not in the store: cap each one, if a cap was asked for. */
+	if (s->walls[WALL_DISK] == WALL_LEVEL_REQUIRED && s->limits.disk_max)
+		rlimit(p, WALL_DISK, RLIMIT_FSIZE, s->limits.disk_max);
+}
+
+static void add_identity(struct plan *p, const struct spec *s, const struct plan_facts *f)
+{
+	bool is_root = f->box_uid == 0;
+	uint64_t keep = is_root || s->allow_sudo ? box_caps : 0;
+	struct op *op;
+
+	if (wanted(s, WALL_CAPS))
+		add(p, OP_BOUND, WALL_CAPS)->size = keep;
+	op = add(p, OP_IDS, WALL_IDS);
+	op->uid = f->box_uid;
+	op->gid = f->box_gid;
+	if (wanted(s, WALL_CAPS))
+		add(p, OP_CAPS, WALL_CAPS)->size = is_root ? box_caps : 0;
+}
+
+static void allow(struct plan *p, const struct spec *s, const char *path, unsigned access)
+{
+	struct op *op = add(p, OP_LANDLOCK_ALLOW, WALL_LANDLOCK);
+
+	op->soft = s->walls[WALL_LANDLOCK] == WALL_LEVEL_PREFERRED;
+
+	op->path = mem_strdup(path);
+	op->number = access;
+	op->is_optional = true;
+}
+
+static void add_landlock(struct plan *p, const struct spec *s, const struct plan_facts *f,
+	const struct host_view *v)
+{
+	static const char *const own[] = {"/tmp", "/var/tmp", "/run", "/dev/shm"};
+	static const char *const base[] = {"/workspace", "/home", "/var", "/root", "/opt", "/srv", "/mnt"};
+	bool everything = s->walls[WALL_ROOT] == WALL_LEVEL_OFF ||
+			  (s->root == SPEC_ROOT_BASE && (f->box_uid == 0 || s->allow_sudo));
+	struct op *op;
+
+	allow(p, s, "/", LANDLOCK_READ | (everything ? LANDLOCK_WRITE : 0));
+	allow(p, s, "/proc", LANDLOCK_READ | LANDLOCK_WRITE_FILE);
+	allow(p, s, "/dev", LANDLOCK_READ | LANDLOCK_WRITE_FILE | LANDLOCK_DEVICES);
+	for (size_t i = 0; !everything && i < sizeof(own) / sizeof(own[0]); i++)
+		allow(p, s, own[i], LANDLOCK_READ | LANDLOCK_WRITE);
+	for (size_t i = 0; !everything && s->root == SPEC_ROOT_BASE && i < sizeof(base) / sizeof(base[0]);
+		i++)
+		allow(p, s, base[i], LANDLOCK_READ | LANDLOCK_WRITE);
+	for (size_t i = 0; !everything && i < v->writable.n; i++)
+		allow(p, s, v->writable.v[i], LANDLOCK_READ | LANDLOCK_WRITE);
+	if (s->cow && s->work_dir && !everything)
+		allow(p, s, s->work_dir, LANDLOCK_READ | LANDLOCK_WRITE);
+	op = add(p, OP_LANDLOCK, WALL_LANDLOCK);
+	op->number = !s->want_loopback;
+	op->soft = s->walls[WALL_LANDLOCK] == WALL_LEVEL_PREFERRED;
+}
+
+static void add_seccomp(struct plan *p, const struct spec *s, const struct host_view *v, bool want_explain)
+{
+	unsigned flags = SECCOMP_NOTIFY;
+	struct op *op;
+
+	if (want_explain && wanted(s, WALL_NET))
+		flags |= SECCOMP_WATCH_CONNECT;
+	if (want_explain && s->root == SPEC_ROOT_HOST && wanted(s, WALL_ROOT))
+		flags |= SECCOMP_WATCH_WRITES | SECCOMP_WATCH_CONNECT;
+	/* A set-id file left in a directory of the host would be run there with its owner's rights. */
+	if (v->writable.n > 0)
+		flags |= SECCOMP_NO_SUID;
+	op = add(p, OP_SECCOMP, WALL_SECCOMP);
+	op->number = p->seccomp_flags = flags;
+	op->soft = s->walls[WALL_SECCOMP] == WALL_LEVEL_PREFERRED;
+}
+
+static void add_filters(struct plan *p, const struct spec *s, const struct plan_facts *f,
+	const struct host_view *v, bool want_explain)
+{
+	if (wanted(s, WALL_LANDLOCK))
+		add_landlock(p, s, f, v);
+	if (wanted(s, WALL_SECCOMP))
+		add_seccomp(p, s, v, want_explain);
+}
+
+int plan_add_command(struct plan *p, const struct spec *s, const struct plan_facts *f,
+	const struct host_view *v, bool want_explain, struct err *err)
+{
+	struct op *op;
+
+	if (wanted(s, WALL_UTS)) {
+		op = plan_add(p, OP_HOSTNAME, OP_SIDE_INIT, WALL_UTS);
+		op->text = mem_strdup(s->hostname ? s->hostname : "bawn");
+	}
+	if (wanted(s, WALL_NET) && s->want_loopback)
+		(void)plan_add(p, OP_LOOPBACK, OP_SIDE_INIT, WALL_NET);
+	if (p->late_cgroupns)
+		(void)add(p, OP_CGROUPNS, WALL_CGROUPNS);
+	if (wanted(s, WALL_TTY))
+		add(p, OP_SESSION, WALL_TTY)->number = f->has_tty;
+	add_limits(p, s, f);
+	if (wanted(s, WALL_FDS))
+		(void)add(p, OP_FDS, WALL_FDS);
+	if (s->cwd)
+		p->cwd = mem_strdup(s->cwd);
+	else if (s->root == SPEC_ROOT_BASE && wanted(s, WALL_ROOT))
+		p->cwd = mem_strdup("/workspace");
+	else
+		p->cwd = mem_strdup(s->work_dir ? s->work_dir : "/");
+	/*
+	 * Landlock and seccomp need no_new_privs, or CAP_SYS_ADMIN over the namespace:
+	 * with nnp=off they come before the capabilities go.
+	 */
+	if (wanted(s, WALL_NNP)) {
+		add_identity(p, s, f);
+		(void)add(p, OP_NNP, WALL_NNP);
+		add_filters(p, s, f, v, want_explain);
+	} else {
+		add_filters(p, s, f, v, want_explain);
+		add_identity(p, s, f);
+	}
+	add(p, OP_CHDIR, WALL_ROOT)->path = mem_strdup(p->cwd);
+	(void)add(p, OP_EXEC, WALL_ROOT);
+	for (size_t i = 0; i < s->argv.n; i++) {
+		int r = strv_add(&p->argv, s->argv.v[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

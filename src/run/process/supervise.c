@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * run/process/supervise - the bawn process while the command runs: signals, terminal, timeout,
+ * notifications, the end.
+ *
+ * One poll loop. Before GO it also collects what the box's processes report, and
+ * lets verify_walls() decide whether the command may start.
+ */
+#include "base/own.h"
+#include "run/process/box_impl.h"
+#include "sys/process.h"
+#include "sys/pty.h"
+#include "sys/sock.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#define RELAY_SIZE   65536
+#define WATCHDOG_MS  100
+#define LAST_WORD_MS 2000 /* from KILL until pid 1 itself is killed */
+
+struct loop {
+	struct box *b;
+	struct err *err;
+	bool is_started;  /* the command has been exec'd */
+	bool is_going;	  /* GO was sent */
+	bool has_exit;	  /* EXIT arrived */
+	bool is_terming, is_killing;
+	bool is_input_open; /* our terminal still feeds the box's */
+	int tty_in, tty_out; /* our ends of the relay, -1 without */
+	struct termios saved;
+	bool is_raw;
+	uint64_t deadline_ms; /* absolute, 0 = none */
+	uint64_t next_watch_ms;
+	int result;	  /* < 0: the sandbox could not be made */
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void tell(struct box *b, enum wire_type type, int number)
+{
+	struct wire w = {.type = type, .number = number};
+	struct err ignored;
+
+	/* If pid 1 is gone its pidfd says so in the same turn. */
+	(void)sock_send(b->init_fd, &w, sizeof(w), NULL, 0, &ignored);
+}
+
+static void terminal_raw(struct loop *l)
+{
+	struct err ignored;
+
+	if (l->tty_in >= 0 && !l->is_raw)
+		l->is_raw = pty_raw(l->tty_in, &l->saved, &ignored) >= 0;
+}
+
+static void terminal_restore(struct loop *l)
+{
+	if (l->is_raw)
+		pty_restore(l->tty_in, &l->saved);
+	l->is_raw = false;
+}
+
+static void terminal_open(struct loop *l)
+{
+	const struct box_options *o = l->b->o;
+
+	for (int i = 2; i >= 0; i--) {
+		if (o->stdio[i] < 0 || !isatty(o->stdio[i]))
+			continue;
+		if (i == 0)
+			l->tty_in = o->stdio[i];
+		else
+			l->tty_out = o->stdio[i];
+	}
+	if (l->tty_out < 0)
+		l->tty_out = l->tty_in;
+	l->is_input_open = l->tty_in >= 0;
+	pty_copy_settings(l->tty_out, l->b->master_fd);
+	pty_copy_size(l->tty_out, l->b->master_fd);
+	terminal_raw(l);
+}
+
+static bool write_all(int fd, const char *p, size_t n)
+{
+	while (n > 0) {
+		ssize_t k = write(fd, p, n);
+
+		if (k < 0 && errno == EAGAIN) {
+			struct pollfd wait = {.fd = fd, .events = POLLOUT};
+
+			(void)poll(&wait, 1, 1000);
+			continue;
+		}
+		if (k < 0 && errno != EINTR)
+			return false;
+		if (k > 0) {
+			p += k;
+			n -= (size_t)k;
+		}
+	}
+	return true;
+}
+
+/* One read from `from`, all of it to `to`. False at end of file. */
+static bool relay(int from, int to)
+{
+	static char buf[RELAY_SIZE];
+	ssize_t n = read(from, buf, sizeof(buf));
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	return n > 0 && write_all(to, buf, (size_t)n);
+}
+
+static void drain_terminal(struct loop *l)
+{
+	if (l->b->master_fd < 0)
+		return;
+	(void)fcntl(l->b->master_fd, F_SETFL, O_NONBLOCK);
+	for (;;) {
+		struct pollfd p = {.fd = l->b->master_fd, .events = POLLIN};
+
+		/* EIO once the last slave is closed, EAGAIN when nothing is left. */
+		if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLIN) ||
+			!relay(l->b->master_fd, l->tty_out))
+			return;
+	}
+}
+
+static void on_box(struct loop *l, const struct wire *w, int *fds, size_t n)
+{
+	struct box *b = l->b;
+	size_t k = 0;
+
+	if ((w->number & 1) && k < n)
+		b->store_fd = TAKE_FD(fds[k++]);
+	if ((w->number & 2) && k < n) {
+		b->master_fd = TAKE_FD(fds[k++]);
+		terminal_open(l);
+	}
+}
+
+static void on_exit_report(struct loop *l, const struct wire_exit *e)
+{
+	struct box_result *r = l->b->result;
+
+	l->has_exit = true;
+	r->signal = WIFSIGNALED(e->status) ? WTERMSIG(e->status) : 0;
+	r->exit_code = WIFEXITED(e->status) ? WEXITSTATUS(e->status) : -1;
+	r->cpu_us = e->cpu_us;
+	r->memory_peak = e->rss_peak;
+	r->bytes_written = e->bytes_written;
+}
+
+/* Ctrl-Z inside: stop as the command did, so that the caller's shell gets its prompt. */
+static void on_stopped(struct loop *l)
+{
+	if (l->b->spec->walls[WALL_TTY] == WALL_LEVEL_OFF)
+		return;
+	terminal_restore(l);
+	(void)kill(getpid(), SIGSTOP);
+	terminal_raw(l);
+	if (l->b->master_fd >= 0)
+		pty_copy_size(l->tty_out, l->b->master_fd);
+	tell(l->b, WIRE_SIGNAL, SIGCONT);
+}
+
+static void on_init(struct loop *l)
+{
+	struct wire w = {0};
+	int fds[4] = {-EBADF, -EBADF, -EBADF, -EBADF};
+	size_t n = 4;
+	struct err err = {0};
+	ssize_t got = sock_receive(l->b->init_fd, &w, sizeof(w), fds, &n, &err);
+
+	if (got != sizeof(w)) {
+		closep(&l->b->init_fd); /* pid 1 is ending; its pidfd follows */
+		return;
+	}
+	switch (w.type) {
+	case WIRE_BOX:
+		on_box(l, &w, fds, n);
+		break;
+	case WIRE_EXIT:
+		on_exit_report(l, &w.exit);
+		break;
+	case WIRE_STOPPED:
+		on_stopped(l);
+		break;
+	case WIRE_ERR:
+		if (l->result >= 0) {
+			*l->err = w.err;
+			l->result = -w.err.code;
+		}
+		break;
+	default:
+		break;
+	}
+	for (size_t i = 0; i < 4; i++)
+		closep(&fds[i]);
+}
+
+static void on_exec_failed(struct loop *l, const struct wire *w)
+{
+	struct box_result *r = l->b->result;
+
+	if (w->number == 125 || !l->is_going) {
+		*l->err = w->err;
+		l->result = -w->err.code;
+		return;
+	}
+	r->exec_error = w->err;
+	r->exit_status = w->number;
+}
+
+static void on_ready(struct loop *l, const struct wire *w, int listener)
+{
+	struct box *b = l->b;
+	struct wire go = {.type = WIRE_GO};
+	int r;
+
+	b->readback = w->readback;
+	b->listener_fd = listener;
+	r = verify_walls(b, l->err);
+	if (r >= 0)
+		r = sock_send(b->command_fd, &go, sizeof(go), NULL, 0, l->err);
+	if (r < 0) {
+		l->result = r;
+		return;
+	}
+	l->is_going = true;
+	if (b->spec->limits.timeout_ms > 0)
+		l->deadline_ms = now_ms() + b->spec->limits.timeout_ms;
+}
+
+static void on_command(struct loop *l)
+{
+	struct box *b = l->b;
+	struct wire w = {0};
+	AUTO_FD int fd = -EBADF;
+	size_t n = 1;
+	struct err err = {0};
+	ssize_t got = sock_receive(b->command_fd, &w, sizeof(w), &fd, &n, &err);
+
+	if (got == sizeof(w) && w.type == WIRE_READY && !l->is_going) {
+		on_ready(l, &w, TAKE_FD(fd));
+	} else if (got == sizeof(w) && w.type == WIRE_ERR) {
+		on_exec_failed(l, &w);
+	} else {
+		/* End of file: execve() closed it. Before GO it means the process died; init reports. */
+		if (l->is_going && !l->is_started && !b->result->exec_error.code) {
+			l->is_started = true;
+			if (b->o->started)
+				b->o->started(b->pid, b->o->arg);
+		}
+		closep(&b->command_fd);
+	}
+}
+
+static void on_signal(struct loop *l)
+{
+	struct signalfd_siginfo si;
+	struct box *b = l->b;
+
+	while (read(b->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		int sig = (int)si.ssi_signo;
+
+		if (sig == SIGWINCH) {
+			if (b->master_fd >= 0)
+				pty_copy_size(l->tty_out, b->master_fd);
+		} else if (!l->is_going && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)) {
+			l->result = err_set(l->err, EINTR, "ended by signal %d before the command started", sig);
+		} else if (sig != SIGCONT) {
+			/* SIGCONT after our own stop is sent on by on_stopped(). */
+			tell(b, WIRE_SIGNAL, sig);
+		}
+	}
+}
+
+static void on_deadline(struct loop *l)
+{
+	struct box *b = l->b;
+	struct err ignored;
+	char tried[64];
+
+	if (!b->result->timed_out && !l->is_killing) {
+		(void)snprintf(tried, sizeof(tried), "ran longer than %llu ms",
+			(unsigned long long)b->spec->limits.timeout_ms);
+		violation_add(&b->result->violations, WALL_TIME, "timeout", tried,
+			"give it more time with --timeout");
+		b->result->timed_out = true;
+	}
+	if (!l->is_terming && b->spec->limits.kill_after_ms > 0 && !l->is_killing) {
+		l->is_terming = true;
+		tell(b, WIRE_TERM, 0);
+		l->deadline_ms = now_ms() + b->spec->limits.kill_after_ms;
+	} else if (!l->is_killing) {
+		l->is_killing = true;
+		tell(b, WIRE_KILL, 0);
+		l->deadline_ms = now_ms() + LAST_WORD_MS;
+	} else {
+		(void)process_signal(b->pidfd, SIGKILL, &ignored);
+		l->deadline_ms = 0;
+	}
+}
+
+/* RSS in bytes of pid and all its descendants, by /proc; without a memory cgroup. */
+static uint64_t tree_memory(pid_t pid, int depth)
+{
+	char path[64], buf[4096];
+	uint64_t total = 0;
+	ssize_t n;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	closep(&fd);
+	if (n > 0) {
+		const char *p;
+
+		buf[n] = 0;
+		p = strchr(buf, ' ');
+		total = p ? strtoull(p + 1, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+	}
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	closep(&fd);
+	if (n <= 0 || depth > 32)
+		return total;
+	buf[n] = 0;
+	for (char *p = buf, *end; *p; p = end) {
+		pid_t child = (pid_t)strtoul(p, &end, 10);
+
+		if (end == p)
+			break;
+		total += tree_memory(child, depth + 1);
+		end += strspn(end, " ");
+	}
+	return total;
+}
+
+static void watchdog(struct loop *l)
+{
+	struct box *b = l->b;
+	uint64_t used = tree_memory(b->pid, 0);
+
+	l->next_watch_ms = now_ms() + WATCHDOG_MS;
+	if (used > b->result->memory_peak)
+		b->result->memory_peak = used;
+	if (used <= b->spec->limits.memory_max || l->is_killing)
+		return;
+	b->result->oom_killed = true;
+	l->is_killing = true;
+	tell(b, WIRE_KILL, 0);
+	l->deadline_ms = now_ms() + LAST_WORD_MS;
+}
+
+static int wait_ms(const struct loop *l)
+{
+	uint64_t now = now_ms(), next = UINT64_MAX;
+
+	if (l->deadline_ms)
+		next = l->deadline_ms;
+	if (l->b->plan.watch_memory && l->is_going && l->next_watch_ms < next)
+		next = l->next_watch_ms;
+	if (next == UINT64_MAX)
+		return -1;
+	return next <= now ? 0 : (int)(next - now > INT32_MAX ? INT32_MAX : next - now);
+}
+
+enum { ON_PID, ON_INIT, ON_COMMAND, ON_SIGNAL, ON_LISTENER, ON_MASTER, ON_INPUT, ON_COUNT };
+
+static void on_events(struct loop *l, struct pollfd *p)
+{
+	struct box *b = l->b;
+
+	if (p[ON_LISTENER].revents & POLLIN)
+		explain_notification(b);
+	if (p[ON_LISTENER].revents & POLLHUP)
+		closep(&b->listener_fd); /* no process with the filter is left */
+	if (p[ON_COMMAND].revents)
+		on_command(l);
+	if (p[ON_INIT].revents)
+		on_init(l);
+	if (p[ON_SIGNAL].revents & POLLIN)
+		on_signal(l);
+	if (p[ON_MASTER].revents && !relay(b->master_fd, l->tty_out))
+		closep(&b->master_fd);
+	if (p[ON_INPUT].revents && b->master_fd >= 0)
+		l->is_input_open = relay(l->tty_in, b->master_fd);
+	if (l->deadline_ms && now_ms() >= l->deadline_ms)
+		on_deadline(l);
+	if (b->plan.watch_memory && l->is_going && now_ms() >= l->next_watch_ms)
+		watchdog(l);
+}
+
+/* Everything pid 1 sent before it died is still in the socket. */
+static void collect_last_words(struct loop *l)
+{
+	struct box *b = l->b;
+
+	while (b->init_fd >= 0 && !l->has_exit) {
+		struct pollfd p = {.fd = b->init_fd, .events = POLLIN};
+
+		if (poll(&p, 1, 0) <= 0)
+			return;
+		on_init(l);
+	}
+	while (b->command_fd >= 0) {
+		struct pollfd p = {.fd = b->command_fd, .events = POLLIN};
+
+		if (poll(&p, 1, 0) <= 0)
+			return;
+		on_command(l);
+	}
+}
+
+static void run_loop(struct loop *l)
+{
+	struct box *b = l->b;
+
+	while (l->result >= 0) {
+		struct pollfd p[ON_COUNT] = {
+			[ON_PID] = {.fd = b->pidfd, .events = POLLIN},
+			[ON_INIT] = {.fd = b->init_fd, .events = POLLIN},
+			[ON_COMMAND] = {.fd = b->command_fd, .events = POLLIN},
+			[ON_SIGNAL] = {.fd = b->signal_fd, .events = POLLIN},
+			[ON_LISTENER] = {.fd = b->listener_fd, .events = POLLIN},
+			[ON_MASTER] = {.fd = b->master_fd, .events = POLLIN},
+			[ON_INPUT] = {.fd = l->is_input_open && b->master_fd >= 0 ? l->tty_in : -1,
+				.events = POLLIN},
+		};
+
+		if (poll(p, ON_COUNT, wait_ms(l)) < 0 && errno != EINTR) {
+			l->result = err_sys(l->err, "poll");
+			return;
+		}
+		on_events(l, p);
+		if (p[ON_PID].revents) {
+			collect_last_words(l);
+			return;
+		}
+	}
+}
+
+static void conclude(struct loop *l)
+{
+	struct box_result *r = l->b->result;
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	r->wall_us = (uint64_t)(now.tv_sec - l->b->started.tv_sec) * 1000000 +
+		     (uint64_t)((now.tv_nsec - l->b->started.tv_nsec) / 1000);
+	if (r->exec_error.code)
+		return; /* 126 or 127 already */
+	if (!l->has_exit) {
+		r->exit_code = -1;
+		r->signal = SIGKILL;
+	}
+	r->exit_status = r->signal ? 128 + r->signal : r->exit_code;
+	if (r->timed_out)
+		r->exit_status = 124;
+}
+
+int supervise(struct box *b, struct err *err)
+{
+	struct loop l = {.b = b, .err = err, .tty_in = -1, .tty_out = -1};
+
+	run_loop(&l);
+	drain_terminal(&l);
+	terminal_restore(&l);
+	if (l.result < 0)
+		return l.result;
+	if (!l.is_going)
+		return err_set(err, ECHILD, "the sandbox died before its command started");
+	conclude(&l);
+	return 0;
+}
+
+int supervise_collect_error(struct box *b, struct err *err)
+{
+	struct loop l = {.b = b, .tty_in = -1, .tty_out = -1};
+	struct err theirs = {0};
+
+	l.err = &theirs;
+	collect_last_words(&l);
+	if (theirs.code)
+		*err = theirs;
+	return -err->code;
+}

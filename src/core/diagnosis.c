@@ -128,8 +128,8 @@ static void judge_ids(const struct probe *p, struct diagnosis *d)
 		judge(d, WALL_IDS, DIAGNOSIS_MISSING, "%s", reason);
 		fix_ids(p, w->fix);
 	} else if (diagnosis_works(p, PROBE_NEWUIDMAP)) {
-		judge(d, WALL_IDS, DIAGNOSIS_OK, "own id and %u more, mapped by newuidmap",
-			PROBE_RANGE - 1);
+		judge(d, WALL_IDS, DIAGNOSIS_OK,
+			"the caller's id; with --root base %u more, by newuidmap", PROBE_RANGE - 1);
 	} else {
 		judge(d, WALL_IDS, DIAGNOSIS_WEAK, "the caller's single id, as root inside");
 		fix_ids(p, w->fix);
@@ -160,11 +160,13 @@ static void judge_controllers(const struct probe *p, struct diagnosis *d)
 	static const struct {
 		enum wall wall;
 		enum cgroup_controller bit;
+		const char *otherwise;
 	} walls[] = {
-		{WALL_MEMORY, CGROUP_MEMORY},
-		{WALL_CPU, CGROUP_CPU},
-		{WALL_PIDS, CGROUP_PIDS},
-		{WALL_IO, CGROUP_IO},
+		{WALL_MEMORY, CGROUP_MEMORY,
+			"no cgroup to write to: capped per process, sum polled"},
+		{WALL_CPU, CGROUP_CPU, "no cgroup to write to: lower priority only"},
+		{WALL_PIDS, CGROUP_PIDS, "no cgroup to write to: counted per id (RLIMIT_NPROC)"},
+		{WALL_IO, CGROUP_IO, "no cgroup to write to"},
 	};
 
 	for (size_t i = 0; i < sizeof(walls) / sizeof(walls[0]); i++) {
@@ -173,9 +175,12 @@ static void judge_controllers(const struct probe *p, struct diagnosis *d)
 				p->cgroup.usable == CGROUP_V2 ? "v2" : "v1");
 			continue;
 		}
-		judge(d, walls[i].wall, DIAGNOSIS_MISSING, "no cgroup that this user may write to");
+		judge(d, walls[i].wall, DIAGNOSIS_MISSING, "%s", walls[i].otherwise);
 		fix_controller(p, walls[i].bit, d->walls[walls[i].wall].fix);
 	}
+	/* The kernel counts a user's tasks per user namespace: with one id that is the box's count. */
+	if (d->walls[WALL_PIDS].status == DIAGNOSIS_MISSING && !p->is_root)
+		d->walls[WALL_PIDS].status = DIAGNOSIS_WEAK;
 	if (d->walls[WALL_MEMORY].status == DIAGNOSIS_OK &&
 		p->cgroup.swap == PROBE_SWAP_UNACCOUNTED)
 		judge(d, WALL_MEMORY, DIAGNOSIS_WEAK, "cgroup leaf; swap is not counted");

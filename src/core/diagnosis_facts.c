@@ -227,8 +227,8 @@ static void add_ids(const struct probe *p, struct diagnosis *d)
 		fix_ids(p, f->fix);
 	}
 	if (p->subuid && p->subgid) {
-		(void)add(d, ids, "subid-range", DIAGNOSIS_OK, "%u ids from uid %u, gid %u",
-			PROBE_RANGE, p->subuid, p->subgid);
+		(void)add(d, ids, "subid-range", DIAGNOSIS_OK, "from uid %u, gid %u", p->subuid,
+			p->subgid);
 	} else {
 		f = add(d, ids, "subid-range", DIAGNOSIS_WEAK, "none in %s",
 			p->subuid ? "/etc/subgid" : "/etc/subuid");

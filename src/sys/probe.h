@@ -121,7 +121,7 @@ struct probe {
 	int landlock_abi;   /* 0 = none */
 	int landlock_code;  /* errno when none: ENOSYS not built in, EOPNOTSUPP switched off */
 	struct probe_cgroup cgroup;
-	uint32_t subuid; /* first of PROBE_RANGE ids in /etc/subuid; 0 = no such range */
+	uint32_t subuid; /* first of PROBE_RANGE - 1 ids in /etc/subuid; 0 = no such range */
 	uint32_t subgid;
 	uint32_t subid_free; /* first id past every range of both files, at least 100000 */
 	char newuidmap[96];  /* path of the program; "" = not in PATH; likewise below */

@@ -114,8 +114,8 @@ static void find_ranges(struct probe *p)
 	struct err ignored = {0};
 	char text[8192];
 
-	(void)userns_subid(names[0], p->uid, p->user, PROBE_RANGE, &p->subuid, &ignored);
-	(void)userns_subid(names[1], p->uid, p->user, PROBE_RANGE, &p->subgid, &ignored);
+	(void)userns_subid(names[0], p->uid, p->user, PROBE_RANGE - 1, &p->subuid, &ignored);
+	(void)userns_subid(names[1], p->uid, p->user, PROBE_RANGE - 1, &p->subgid, &ignored);
 	p->subid_free = 100000; /* where useradd begins */
 	for (size_t i = 0; i < 2; i++)
 		if (probe_read(names[i], text, sizeof(text)) > 0)

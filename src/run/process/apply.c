@@ -66,7 +66,14 @@ static int park(struct apply *a, int slot, struct err *err)
 
 	if (a->is_parked[slot])
 		return 0;
-	r = attach_anywhere(a->slots[slot], err);
+	if (a->root_fd >= 0) {
+		/* Below where /proc will be mounted: out of sight, and never on top of the root itself. */
+		AUTO_FD int target = mount_resolve(a->root_fd, "/proc", err);
+
+		r = target < 0 ? target : mount_attach(a->slots[slot], target, err);
+	} else {
+		r = attach_anywhere(a->slots[slot], err);
+	}
 	if (r >= 0)
 		a->is_parked[slot] = true;
 	return r;

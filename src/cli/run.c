@@ -71,6 +71,8 @@ static int run_box(const struct run_options *o, FILE *json)
 	}
 	if (r < 0)
 		return verb_fail("run", &err);
+	if (result.exec_error.code)
+		(void)verb_fail("run", &result.exec_error);
 	if (!o->is_quiet) {
 		run_report_explain(&result, stderr);
 		if (o->spec.cow)

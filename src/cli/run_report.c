@@ -170,9 +170,11 @@ static json_t *json_walls(const struct wall_record *walls)
 
 static json_t *json_ran(const struct spec *spec, const struct box_result *r)
 {
+	/* A command that could not be executed has not exited. */
+	bool has_exit = r->signal == 0 && r->exec_error.code == 0;
 	json_t *j = json_object();
 
-	(void)json_object_set_new(j, "exit", r->signal ? json_null() : json_integer(r->exit_code));
+	(void)json_object_set_new(j, "exit", has_exit ? json_integer(r->exit_code) : json_null());
 	(void)json_object_set_new(j, "signal", r->signal ? json_integer(r->signal) : json_null());
 	(void)json_object_set_new(j, "status", json_integer(r->exit_status));
 	(void)json_object_set_new(j, "timed_out", json_boolean(r->timed_out));
@@ -184,6 +186,8 @@ static json_t *json_ran(const struct spec *spec, const struct box_result *r)
 	(void)json_object_set_new(j, "violations", json_violations(&r->violations));
 	(void)json_object_set_new(
 		j, "violations_total", json_integer((json_int_t)r->violations.total));
+	if (r->exec_error.code)
+		(void)json_object_set_new(j, "error", json_text(r->exec_error.msg));
 	if (spec->cow) {
 		(void)json_object_set_new(
 			j, "run", r->changes > 0 ? json_text(r->run_id) : json_null());

@@ -44,10 +44,10 @@ static void print_title(const char *title, bool want_colour, FILE *out)
 		want_colour ? "\033[0m" : "");
 }
 
-/* The same command is not told twice on one page. */
-static bool is_told(const struct diagnosis *d, const char *fix)
+/* The same command is told once on one page: is it among the first n facts? */
+static bool is_told(const struct diagnosis *d, size_t n, const char *fix)
 {
-	for (size_t i = 0; i < d->facts_n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (strcmp(d->facts[i].fix, fix) == 0)
 			return true;
 	return false;
@@ -59,7 +59,7 @@ static void print_walls(const struct diagnosis *d, bool want_colour, FILE *out)
 	for (size_t i = 0; i < WALL_COUNT; i++) {
 		const struct diagnosis_wall *w = &d->walls[i];
 		struct line l = {w->status, wall_name((enum wall)i), w->mechanism, "",
-			is_told(d, w->fix) ? "" : w->fix, true};
+			is_told(d, d->facts_n, w->fix) ? "" : w->fix, true};
 
 		if (w->status == DIAGNOSIS_MISSING)
 			l.more = wall_about((enum wall)i);
@@ -94,7 +94,8 @@ void doctor_print_text(
 		if (strcmp(group, f->group) != 0)
 			print_title(f->group, want_colour, out);
 		group = f->group;
-		print_line(&(struct line){f->status, f->name, f->value, f->detail, f->fix, false},
+		print_line(&(struct line){f->status, f->name, f->value, f->detail,
+				   is_told(d, i, f->fix) && f->fix[0] ? "as above" : f->fix, false},
 			25, want_colour, out);
 	}
 	print_walls(d, want_colour, out);

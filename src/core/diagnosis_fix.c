@@ -54,7 +54,9 @@ static bool fix_container(const struct probe *p, char *out)
 {
 	if (!p->container[0])
 		return false;
-	if (strcmp(p->container, "kubernetes") == 0)
+	if (strcmp(p->container, "bawn") == 0)
+		put(out, "start this bawn outside the sandbox: a sandbox does not hold another");
+	else if (strcmp(p->container, "kubernetes") == 0)
 		put(out, "kubectl patch deployment NAME -p '{\"spec\":{\"template\":{\"spec\":"
 			 "{\"hostUsers\":false,\"containers\":[{\"name\":\"NAME\","
 			 "\"securityContext\":"
@@ -206,6 +208,8 @@ void fix_ids(const struct probe *p, char *out)
 	out[0] = '\0';
 	if (p->is_root) {
 		fix_idmap(p, out);
+	} else if (strcmp(p->container, "bawn") == 0) {
+		(void)fix_container(p, out);
 	} else if (p->is_nested_userns) {
 		put(out, "start bawn outside this user namespace, or map a range into it: "
 			 "unshare --map-root-user --map-auto");
@@ -258,7 +262,9 @@ void fix_controller(const struct probe *p, enum cgroup_controller c, char *out)
 	out[0] = '\0';
 	if (p->cgroup.controllers & c)
 		return;
-	if (p->is_nested_userns && !p->container[0])
+	if (strcmp(p->container, "bawn") == 0)
+		(void)fix_container(p, out);
+	else if (p->is_nested_userns && !p->container[0])
 		put(out, "start bawn outside this user namespace, where its user owns a cgroup");
 	else if (p->container[0] && p->uid == 0)
 		put(out, "docker run --privileged --cgroupns=private IMAGE");

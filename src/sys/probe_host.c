@@ -164,7 +164,9 @@ static void find_container(struct probe *p)
 	/* An image written to a disk and booted keeps the marks, but nobody restricts it. */
 	bool own_disk = strcmp(p->root_fs, "ext4") == 0 || strcmp(p->root_fs, "xfs") == 0;
 
-	if (getenv("KUBERNETES_SERVICE_HOST"))
+	if (getenv("BAWN") && p->is_filtered)
+		found = "bawn";
+	else if (getenv("KUBERNETES_SERVICE_HOST"))
 		found = "kubernetes";
 	else if (!own_disk && access("/.dockerenv", F_OK) == 0)
 		found = "docker";

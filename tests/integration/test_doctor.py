@@ -262,6 +262,20 @@ def test_a_chroot_is_named(doctor, bawn, work):
     assert r.walls["user"]["fix"] == "start bawn outside the chroot that it runs in"
 
 
+def test_inside_a_sandbox_it_says_so(bawn):
+    """The program is handed in by its directory; inside, most of what it tries is refused."""
+    there = os.path.dirname(bawn.path)
+    done = bawn.run("--ro", there, "--", bawn.path, "doctor", "--json")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    walls = {w["name"]: w for w in report["walls"]}
+    assert walls["user"]["available"] is False
+    assert walls["user"]["mechanism"] == "EPERM: clone"
+    assert walls["user"]["fix"] == (
+        "start this bawn outside the sandbox: a sandbox does not hold another")
+    assert {f["name"]: f for f in report["facts"]}["container"]["value"] == "bawn"
+
+
 def test_nothing_is_left_or_changed(doctor, bawn):
     script = """
 import os, subprocess, sys

@@ -176,6 +176,27 @@ int text_scan_u64(const char **s, uint64_t *ret)
 	return r;
 }
 
+int text_scan_hex(const char **s, uint64_t *ret)
+{
+	static const char set[] = "0123456789abcdefABCDEF";
+	const char *p = *s + strspn(*s, " \t\n");
+	size_t len = strspn(p, set);
+	uint64_t n = 0;
+
+	if (len == 0)
+		return -EINVAL;
+	if (len > 16)
+		return -ERANGE;
+	for (size_t i = 0; i < len; i++) {
+		size_t value = (size_t)(strchr(set, p[i]) - set);
+
+		n = n << 4 | (value < 16 ? value : value - 6);
+	}
+	*s = p + len;
+	*ret = n;
+	return 0;
+}
+
 /*
  * "<digits>[.<digits>]<unit>" times the unit's factor, rounded down. No floating
  * point: "0.1G" is the same number on every machine, and the locale has no say.

@@ -56,6 +56,8 @@ int text_parse_u64(const char *s, const char *what, uint64_t min, uint64_t max, 
  * them. -EINVAL if there are none, -ERANGE if they do not fit; then *s and *ret are untouched.
  */
 int text_scan_u64(const char **s, uint64_t *ret);
+/* The same in base 16, without "0x", as the kernel prints capability sets. */
+int text_scan_hex(const char **s, uint64_t *ret);
 
 /*
  * Write `s` into out (NUL-terminated, cut with "..." when it does not fit) with

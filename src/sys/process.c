@@ -97,6 +97,7 @@ int process_cloexec_from(int first, const int *keep, size_t keep_n, struct err *
 uint64_t process_start_time(pid_t pid)
 {
 	char path[64], buf[1024];
+	uint64_t ticks;
 	const char *p;
 	ssize_t n;
 
@@ -115,7 +116,7 @@ uint64_t process_start_time(pid_t pid)
 	p = strrchr(buf, ')');
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
-	return p ? strtoull(p + 1, NULL, 10) : 0;
+	return p && text_scan_u64(&p, &ticks) == 0 ? ticks : 0;
 }
 
 uint64_t process_namespace(pid_t pid, const char *name)

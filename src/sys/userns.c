@@ -23,18 +23,18 @@ extern char **environ;
 bool userns_is_host_root(void)
 {
 	char buf[128] = "";
-	unsigned long inside, outside, count;
+	uint64_t inside, outside, count;
 	AUTO_FD int fd = -EBADF;
-	char *p = buf;
+	const char *p = buf;
 
 	if (geteuid() != 0 || !(caps_effective() & (1ull << CAP_SYS_ADMIN)))
 		return false;
 	fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || read(fd, buf, sizeof(buf) - 1) <= 0)
 		return false;
-	inside = strtoul(p, &p, 10);
-	outside = strtoul(p, &p, 10);
-	count = strtoul(p, &p, 10);
+	if (text_scan_u64(&p, &inside) < 0 || text_scan_u64(&p, &outside) < 0 ||
+		text_scan_u64(&p, &count) < 0)
+		return false;
 	return inside == 0 && outside == 0 && count == UINT32_MAX;
 }
 

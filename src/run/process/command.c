@@ -5,6 +5,7 @@
  * them back from the kernel, waits for GO, execs. No allocation.
  */
 #include "base/own.h"
+#include "base/text.h"
 #include "run/process/box_impl.h"
 #include "sys/process.h"
 #include "sys/sock.h"
@@ -108,10 +109,14 @@ static void read_status(struct wire_readback *rb)
 	if (n <= 0)
 		return;
 	buf[n] = 0;
-	if ((p = strstr(buf, "\nCapEff:\t")))
-		rb->cap_effective = strtoull(p + 9, NULL, 16);
-	if ((p = strstr(buf, "\nCapBnd:\t")))
-		rb->cap_bounding = strtoull(p + 9, NULL, 16);
+	if ((p = strstr(buf, "\nCapEff:"))) {
+		p += 8;
+		(void)text_scan_hex(&p, &rb->cap_effective);
+	}
+	if ((p = strstr(buf, "\nCapBnd:"))) {
+		p += 8;
+		(void)text_scan_hex(&p, &rb->cap_bounding);
+	}
 	if ((p = strstr(buf, "\nNoNewPrivs:\t")))
 		rb->no_new_privs = p[13] - '0';
 	if ((p = strstr(buf, "\nSeccomp:\t")))

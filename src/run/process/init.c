@@ -9,6 +9,7 @@
  * ends, the kernel kills everything in its pid namespace. No allocation.
  */
 #include "base/own.h"
+#include "base/text.h"
 #include "run/process/box_impl.h"
 #include "sys/process.h"
 #include "sys/pty.h"
@@ -140,13 +141,15 @@ static uint64_t written(void)
 	char buf[512];
 	AUTO_FD int fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	uint64_t bytes;
 	const char *p;
 
 	if (n <= 0)
 		return 0;
 	buf[n] = 0;
-	p = strstr(buf, "wchar: ");
-	return p ? strtoull(p + 7, NULL, 10) : 0;
+	p = strstr(buf, "wchar:");
+	p = p ? p + 6 : buf + n;
+	return text_scan_u64(&p, &bytes) == 0 ? bytes : 0;
 }
 
 static void kill_all(pid_t command, int sig)

@@ -200,6 +200,20 @@ static void columns_of_numbers_are_scanned(void)
 	CHECK_INT(d, 7);
 }
 
+static void capability_sets_are_scanned(void)
+{
+	const char *s = "\t000001ffFEffffff\n", *none = "xyz", *big = "10000000000000000";
+	uint64_t n = 7;
+
+	CHECK_INT(text_scan_hex(&s, &n), 0);
+	CHECK(n == 0x1fffeffffffull);
+	CHECK_STR(s, "\n");
+	n = 7;
+	CHECK_INT(text_scan_hex(&none, &n), -EINVAL);
+	CHECK_INT(text_scan_hex(&big, &n), -ERANGE);
+	CHECK_INT(n, 7);
+}
+
 static void quoting_disarms_what_a_terminal_obeys(void)
 {
 	char out[64];
@@ -257,6 +271,7 @@ int main(void)
 	RUN(durations_are_milliseconds);
 	RUN(numbers_keep_their_range);
 	RUN(columns_of_numbers_are_scanned);
+	RUN(capability_sets_are_scanned);
 	RUN(quoting_disarms_what_a_terminal_obeys);
 	RUN(quoting_cuts_with_dots_inside_the_buffer);
 	RUN(closest_forgives_three_slips);

@@ -52,9 +52,12 @@ static int prepare(struct box *b, struct err *err)
 	struct host_view_who who = {.home = facts_home(b->o->environ), .work_dir = b->spec->work_dir};
 	bool has_ids = b->spec->walls[WALL_USER] != WALL_LEVEL_OFF &&
 		       b->spec->walls[WALL_IDS] != WALL_LEVEL_OFF;
+	/* A clean root that shares nothing has nothing of the host to hide. */
+	bool sees_host = b->spec->root == SPEC_ROOT_HOST || b->spec->paths_n > 0 || b->spec->cow ||
+			 b->spec->walls[WALL_ROOT] == WALL_LEVEL_OFF;
 	int r = facts_gather(b->spec, b->o, &b->facts, err);
 
-	if (r >= 0)
+	if (r >= 0 && sees_host)
 		r = host_view_build(b->spec, &who, &b->view, err);
 	if (r >= 0 && b->facts.is_host_root && has_ids) {
 		r = userns_reserve_range(&b->facts.range_first, err);
@@ -252,7 +255,7 @@ static void report_held(const char *path, const char *moved_to, void *arg)
 
 	(void)snprintf(instead, sizeof(instead), "it is kept in '%s'; --no-protect leaves such names alone",
 		moved_to);
-	violation_add(&b->result->violations, WALL_MASKS, "protected",
+	violation_add(&b->result->violations, WALL_MASKS, "held",
 		text_quote(path, quoted, sizeof(quoted)), instead);
 }
 

@@ -35,6 +35,7 @@ struct box {
 	pid_t janitor;
 	sigset_t old_mask;
 	struct timespec started;
+	bool was_crowded;      /* no pids cgroup: the watchdog saw as many tasks as allowed */
 	struct wire_readback readback;
 	uint64_t own_namespaces[WIRE_NS_COUNT];
 	struct box_result *result;

@@ -216,6 +216,8 @@ static void explain_write(struct box *b, const struct seccomp_event *ev)
 			"hooks, rc files and settings stay read-only; --no-protect allows it");
 		return;
 	}
+	/* --rw takes what exists: the path itself, or the deepest directory above it. */
+	(void)text_quote(*existing ? existing : "/", quoted, sizeof(quoted));
 	(void)snprintf(instead, sizeof(instead),
 		"only the working directory and /tmp are writable; --rw %.130s allows it", quoted);
 	violation_add(&b->result->violations, WALL_ROOT, "write", tried, instead);
@@ -275,12 +277,16 @@ static void explain_limits(struct box *b)
 			r->cpu_us = u.cpu_us;
 		r->oom_killed |= u.oom_kills > 0;
 	}
+	/* Without a cgroup a process meets RLIMIT_DATA, which counts nothing: judge by the peak. */
+	if (b->plan.watch_memory && r->exit_status != 0 &&
+		r->memory_peak > b->spec->limits.memory_max / 10 * 8)
+		r->oom_killed = true;
 	if (r->oom_killed) {
 		(void)snprintf(tried, sizeof(tried), "use more than %llu MiB of memory",
 			(unsigned long long)(b->spec->limits.memory_max >> 20));
 		violation_add(&r->violations, WALL_MEMORY, "memory", tried, "give it more with --memory");
 	}
-	if (u.pids_refused) {
+	if (u.pids_refused || b->was_crowded) {
 		(void)snprintf(tried, sizeof(tried), "have more than %llu processes at once",
 			(unsigned long long)b->spec->limits.pids_max);
 		violation_add(&r->violations, WALL_PIDS, "pids", tried, "allow more with --pids");

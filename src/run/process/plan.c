@@ -192,6 +192,8 @@ static void choose_cgroup(const struct spec *s, const struct plan_facts *f, stru
 			p->cgroup_required |= rows[i].bit;
 		if (!has && rows[i].wall == WALL_MEMORY)
 			p->watch_memory = true;
+		if (!has && rows[i].wall == WALL_PIDS)
+			p->watch_pids = true;
 		p->want_cgroup |= has;
 	}
 }

@@ -137,6 +137,7 @@ struct plan {
 	unsigned cgroup_required;
 	bool want_cgroup;
 	bool watch_memory; /* no cgroup: poll the tree's memory instead */
+	bool watch_pids;   /* no cgroup: look how many tasks there are, to tell when RLIMIT_NPROC bit */
 	unsigned seccomp_flags;
 	struct strv argv, env;
 	char *cwd;

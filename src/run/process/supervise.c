@@ -317,13 +317,14 @@ static void on_deadline(struct loop *l)
 }
 
 /* RSS in bytes of pid and all its descendants, by /proc; without a memory cgroup. */
-static uint64_t tree_memory(pid_t pid, int depth)
+static uint64_t tree_memory(pid_t pid, int depth, uint64_t *tasks)
 {
 	char path[64], buf[4096];
 	uint64_t total = 0;
 	ssize_t n;
 	int fd;
 
+	(*tasks)++;
 	(void)snprintf(path, sizeof(path), "/proc/%d/statm", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
@@ -347,7 +348,7 @@ static uint64_t tree_memory(pid_t pid, int depth)
 
 		if (end == p)
 			break;
-		total += tree_memory(child, depth + 1);
+		total += tree_memory(child, depth + 1, tasks);
 		end += strspn(end, " ");
 	}
 	return total;
@@ -356,17 +357,25 @@ static uint64_t tree_memory(pid_t pid, int depth)
 static void watchdog(struct loop *l)
 {
 	struct box *b = l->b;
-	uint64_t used = tree_memory(b->pid, 0);
+	uint64_t tasks = 0, used = tree_memory(b->pid, 0, &tasks);
 
+	/* One less than the limit can be seen at most, and pid 1 is ours. */
+	if (b->spec->limits.pids_max && tasks >= b->spec->limits.pids_max)
+		b->was_crowded = true;
 	l->next_watch_ms = now_ms() + WATCHDOG_MS;
 	if (used > b->result->memory_peak)
 		b->result->memory_peak = used;
-	if (used <= b->spec->limits.memory_max || l->is_killing)
+	if (!b->plan.watch_memory || used <= b->spec->limits.memory_max || l->is_killing)
 		return;
 	b->result->oom_killed = true;
 	l->is_killing = true;
 	tell(b, WIRE_KILL, 0);
 	l->deadline_ms = now_ms() + LAST_WORD_MS;
+}
+
+static bool is_watched(const struct box *b)
+{
+	return b->plan.watch_memory || b->plan.watch_pids;
 }
 
 static int wait_ms(const struct loop *l)
@@ -375,7 +384,7 @@ static int wait_ms(const struct loop *l)
 
 	if (l->deadline_ms)
 		next = l->deadline_ms;
-	if (l->b->plan.watch_memory && l->is_going && l->next_watch_ms < next)
+	if (is_watched(l->b) && l->is_going && l->next_watch_ms < next)
 		next = l->next_watch_ms;
 	if (next == UINT64_MAX)
 		return -1;
@@ -404,7 +413,7 @@ static void on_events(struct loop *l, struct pollfd *p)
 		l->is_input_open = relay(l->tty_in, b->master_fd);
 	if (l->deadline_ms && now_ms() >= l->deadline_ms)
 		on_deadline(l);
-	if (b->plan.watch_memory && l->is_going && now_ms() >= l->next_watch_ms)
+	if (is_watched(b) && l->is_going && now_ms() >= l->next_watch_ms)
 		watchdog(l);
 }
 

@@ -188,7 +188,8 @@ static uint64_t digest(void)
 
 	numbers[0] = FORMAT;
 	numbers[1] = geteuid();
-	h = mix(h, numbers, 2 * sizeof(numbers[0]));
+	numbers[2] = userns_is_host_root(); /* only then are files the box user's by number */
+	h = mix(h, numbers, sizeof(numbers));
 	for (size_t i = 0; i < sizeof(from_etc) / sizeof(from_etc[0]); i++) {
 		(void)snprintf(path, sizeof(path), "/etc/%s", from_etc[i]);
 		if (lstat(path, &st) < 0)
@@ -216,8 +217,7 @@ static int make_thing(int dir, const struct made *m, struct err *err)
 	if (fchmodat(dir, m->path, m->mode, 0) < 0)
 		return err_sys(err, "chmod '%s'", m->path);
 	/* Ids are the box's own: an idmapped mount shows disk id 1000 as the box's 1000. */
-	if (m->is_users && geteuid() == 0 && fchownat(dir, m->path, 1000, 1000, 0) < 0 &&
-		errno != EINVAL && errno != EPERM)
+	if (m->is_users && userns_is_host_root() && fchownat(dir, m->path, 1000, 1000, 0) < 0)
 		return err_sys(err, "give '%s' to user", m->path);
 	return 0;
 }

@@ -83,6 +83,7 @@ class Bawn:
         return subprocess.run(
             [*map(str, before), *self.argv(*args)], env=env or self.caller.environment(),
             cwd=cwd or self.work, input=input, timeout=timeout, text=text,
+            errors="backslashreplace" if text else None,
             stdout=more.pop("stdout", subprocess.PIPE), stderr=more.pop("stderr", subprocess.PIPE),
             **more,
         )
@@ -116,8 +117,9 @@ def mode():
 def caller():
     """The identity bawn runs under, with a home directory of its own for this session."""
     who = Caller()
-    # Not below /tmp: the box has a /tmp of its own.
-    top = tempfile.mkdtemp(prefix="bawn-it.", dir="/var/tmp")
+    # Not below /tmp or /var/tmp: the box has its own of these.
+    above = "/home" if os.geteuid() == 0 and os.path.isdir("/home") else os.path.expanduser("~")
+    top = tempfile.mkdtemp(prefix="bawn-it.", dir=above)
     os.chmod(top, 0o755)
     who.home = os.path.join(top, "home")
     os.mkdir(who.home, 0o755)

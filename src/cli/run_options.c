@@ -201,46 +201,69 @@ static int take_profile(struct run_options *o, const char *name, const char *val
 	return r < 0 ? r : profile_parse(yaml, size, &source, &o->spec, err);
 }
 
-/* clang-format off */
 static const struct option options[] = {
 	{NULL, NULL, "Files", NULL, false},
-	{"--root", "host|base", "what the command sees as /: your system, read-only and without your keys\n(host, the default), or a clean one (base)", take_root, false},
-	{"--cow", NULL, "keep changes to the current directory apart; afterwards 'bawn diff', 'bawn\napply' or 'bawn discard' them", take_switch, false},
+	{"--root", "host|base",
+		"what the command sees as /: your system, read-only and "
+		"without your keys\n"
+		"(host, the default), or a clean one (base)",
+		take_root, false},
+	{"--cow", NULL,
+		"keep changes to the current directory apart; afterwards 'bawn "
+		"diff', 'bawn\n"
+		"apply' or 'bawn discard' them",
+		take_switch, false},
 	{"--rw", "PATH", "also let it write to PATH", take_path, false},
 	{"--ro", "PATH", "let it read PATH even if it is hidden by default", take_path, false},
 	{"--hide", "PATH", "hide PATH; * ? [] and ** match as in a shell", take_path, false},
-	{"--no-protect", NULL, "let it change .git/hooks, shell and editor settings below writable paths", take_switch, false},
+	{"--no-protect", NULL,
+		"let it change .git/hooks, shell and editor settings below "
+		"writable paths",
+		take_switch, false},
 	{"--cwd", "PATH", "start in PATH", take_cwd, false},
 	{NULL, NULL, "Environment", NULL, false},
 	{"--env", "NAME=VALUE", "set a variable", take_env, false},
-	{"--pass-env", "NAME", "pass a variable of yours; NAME* passes all that begin so", take_pass_env, false},
+	{"--pass-env", "NAME", "pass a variable of yours; NAME* passes all that begin so",
+		take_pass_env, false},
 	{"--user", "USER", "run as USER of the box, a name or a number", take_user, false},
 	{"--hostname", "NAME", "host name inside (bawn)", take_hostname, false},
 	{NULL, NULL, "Limits ('none' lifts one; one that is asked for is required)", NULL, false},
-	{"--memory", "SIZE", "memory, no swap (4G, at most 3/4 of the machine's)", take_limit, false},
+	{"--memory", "SIZE", "memory, no swap (4G, at most 3/4 of the machine's)", take_limit,
+		false},
 	{"--cpus", "N", "processors, such as 1.5 (none)", take_limit, false},
 	{"--pids", "N", "processes and threads (4096)", take_limit, false},
-	{"--disk", "SIZE", "what the box may store: /tmp, copy-on-write, its own root (1G)", take_limit, false},
-	{"--io", "SIZE", "bytes a second to and from block devices, each way (none)", take_limit, false},
+	{"--disk", "SIZE", "what the box may store: /tmp, copy-on-write, its own root (1G)",
+		take_limit, false},
+	{"--io", "SIZE", "bytes a second to and from block devices, each way (none)", take_limit,
+		false},
 	{"--open-files", "N", "open files per process (65536)", take_limit, false},
-	{"--timeout", "TIME", "end it after TIME: 90, 300ms, 5m, 2h (none); exit status 124", take_limit, false},
-	{"--kill-after", "TIME", "then wait TIME between SIGTERM and SIGKILL (5s)", take_limit, false},
+	{"--timeout", "TIME", "end it after TIME: 90, 300ms, 5m, 2h (none); exit status 124",
+		take_limit, false},
+	{"--kill-after", "TIME", "then wait TIME between SIGTERM and SIGKILL (5s)", take_limit,
+		false},
 	{NULL, NULL, "Network", NULL, false},
 	{"--net", "none", "no road out: the only mode so far, and the default", take_net, false},
 	{"--loopback", NULL, "the box has its own localhost (the default)", take_switch, false},
 	{"--no-loopback", NULL, "not even that", take_switch, false},
 	{NULL, NULL, "Walls", NULL, false},
-	{"--wall", "NAME=LEVEL", "required, preferred or off; the names are in bawn-run(1)", take_wall, false},
-	{"--allow-sudo", NULL, "let setuid programs inside gain root over the box (wall nnp off)", take_switch, false},
-	{"--profile", "FILE", "take all this from a YAML file; options override it", take_profile, false},
+	{"--wall", "NAME=LEVEL", "required, preferred or off; the names are in bawn-run(1)",
+		take_wall, false},
+	{"--allow-sudo", NULL, "let setuid programs inside gain root over the box (wall nnp off)",
+		take_switch, false},
+	{"--profile", "FILE", "take all this from a YAML file; options override it", take_profile,
+		false},
 	{NULL, NULL, "Result", NULL, false},
-	{"--json", "[=FILE]", "after the command's output, one line of JSON: status, use, violations, walls", take_json, true},
-	{"--plan", NULL, "print what would be done and do nothing; with --json as JSON", take_switch, false},
-	{"--no-explain", NULL, "do not watch for refused writes and connections to explain them", take_switch, false},
+	{"--json", "[=FILE]",
+		"after the command's output, one line of JSON: status, use, "
+		"violations, walls",
+		take_json, true},
+	{"--plan", NULL, "print what would be done and do nothing; with --json as JSON",
+		take_switch, false},
+	{"--no-explain", NULL, "do not watch for refused writes and connections to explain them",
+		take_switch, false},
 	{"--quiet", NULL, "no explanations on stderr (-q)", take_switch, false},
 	{"--help", NULL, "this page (-h)", take_help, false},
 };
-/* clang-format on */
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
 
 static const struct option *find(const char *name, size_t size)

@@ -14,10 +14,6 @@
 		return EXIT_BAWN;                                                                  \
 	}
 
-PENDING(verb_run)
-PENDING(verb_doctor)
-PENDING(verb_attack)
 PENDING(verb_diff)
 PENDING(verb_apply)
 PENDING(verb_discard)
-PENDING(attack_inner_main)

@@ -178,7 +178,7 @@ static void judge_controllers(const struct probe *p, struct diagnosis *d)
 		judge(d, walls[i].wall, DIAGNOSIS_MISSING, "%s", walls[i].otherwise);
 		fix_controller(p, walls[i].bit, d->walls[walls[i].wall].fix);
 	}
-	/* The kernel counts a user's tasks per user namespace: with one id that is the box's count. */
+	/* Tasks are counted per user namespace: with one id that is the box's own count. */
 	if (d->walls[WALL_PIDS].status == DIAGNOSIS_MISSING && !p->is_root)
 		d->walls[WALL_PIDS].status = DIAGNOSIS_WEAK;
 	if (d->walls[WALL_MEMORY].status == DIAGNOSIS_OK &&

@@ -46,9 +46,18 @@ int seccomp_install(unsigned flags, int *ret_listener, struct err *err)
 		how = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 		r = sys_seccomp(SECCOMP_SET_MODE_FILTER, how, &program);
 	}
+	if (r < 0 && how != 0 && (errno == EINVAL || errno == EBUSY)) {
+		/*
+		 * COMPAT(5.0): no listeners; or a filter around us has the one there can be.
+		 * The same calls are refused, only nobody is told.
+		 */
+		how = 0;
+		program = seccomp_programs[flags & SECCOMP_NO_SUID];
+		r = sys_seccomp(SECCOMP_SET_MODE_FILTER, how, &program);
+	}
 	if (r < 0)
 		return err_sys(err, "seccomp: install the filter");
-	*ret_listener = flags & SECCOMP_NOTIFY ? r : -EBADF;
+	*ret_listener = how != 0 ? r : -EBADF;
 	return 0;
 }
 

@@ -24,6 +24,7 @@ void apply_init(struct apply *a, const struct plan *plan)
 {
 	memset(a, 0, sizeof(*a));
 	a->plan = plan;
+	a->failed = -1;
 	for (int i = 0; i < PLAN_SLOTS_MAX; i++)
 		a->slots[i] = -EBADF;
 	a->root_fd = a->userns_fd = a->ruleset_fd = a->listener_fd = -EBADF;
@@ -89,8 +90,14 @@ static int do_tree(struct apply *a, const struct op *op, struct err *err)
 		return fd;
 	r = mount_change(fd, op->attrs | MOUNT_PRIVATE, idmap ? a->userns_fd : -EBADF, err);
 	/* A file system that cannot map ids shows its files as nobody's: readable as any other's. */
-	if (r < 0 && idmap && op->is_optional)
+	if (r < 0 && idmap && (op->is_optional || op->soft)) {
+		a->is_unmapped |= op->soft;
 		r = mount_change(fd, op->attrs | MOUNT_PRIVATE, -EBADF, err);
+	}
+	if (r < 0 && idmap) {
+		a->failed = WALL_IDS;
+		return err_wrap(err, "'%s' is on a file system that cannot map ids here", op->path);
+	}
 	if (r < 0)
 		return err_wrap(err, "'%s'", op->path);
 	a->slots[op->slot] = TAKE_FD(fd);
@@ -451,16 +458,14 @@ int apply_side(struct apply *a, enum op_side side, struct err *err)
 		r = apply_op(a, op, err);
 		if (r >= 0)
 			continue;
-		if (op->soft) {
-			a->missing |= 1ull << op->wall;
-			continue;
-		}
 		/* Gone since the plan was made, or never on this kernel: nothing to hide or hold there. */
 		if (op->is_optional && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP))
 			continue;
 		if (op->is_optional && op->kind == OP_TREE)
 			continue;
-		return err_wrap(err, "wall '%s'", wall_name(op->wall));
+		if (a->failed < 0)
+			a->failed = (int)op->wall;
+		return err_wrap(err, "wall '%s'", wall_name((enum wall)a->failed));
 	}
 	return 0;
 }

@@ -23,7 +23,8 @@ struct apply {
 	bool is_landlocked; /* COMMAND: the kernel refused what only Landlock refuses */
 	const int *keep_fds; /* COMMAND: descriptors that survive exec */
 	size_t keep_n;
-	uint64_t missing; /* bit per wall whose preferred operation failed */
+	int failed; /* the wall whose operation failed, or -1 */
+	bool is_unmapped; /* ids=preferred: a tree could not map ids and shows them as nobody's */
 };
 
 void apply_init(struct apply *a, const struct plan *plan);

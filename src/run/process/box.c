@@ -34,11 +34,13 @@ void box_options_init(struct box_options *o)
 	*o = (struct box_options){.stdio = {0, 1, 2}, .exec_fd = -EBADF, .want_explain = true};
 }
 
-static void box_init(struct box *b, const struct spec *spec, const struct box_options *o,
-	struct box_result *result)
+static void box_init(struct box *b, const struct spec *wanted, const struct spec *spec,
+	const struct box_options *o, struct box_result *result)
 {
 	memset(b, 0, sizeof(*b));
+	b->wanted = wanted;
 	b->spec = spec;
+	b->failed = -1;
 	b->o = o;
 	b->result = result;
 	b->plan.store_slot = -1;
@@ -138,6 +140,18 @@ static int make_cgroup(struct box *b, struct err *err)
 	return start_janitor(b, err);
 }
 
+/* clone() does not say which namespace it could not make: give up the preferred ones in turn. */
+static int preferred_namespace(const struct box *b)
+{
+	static const enum wall walls[] = {WALL_CGROUPNS, WALL_UTS, WALL_IPC, WALL_NET, WALL_PID,
+		WALL_MOUNT, WALL_USER};
+
+	for (size_t i = 0; i < sizeof(walls) / sizeof(walls[0]); i++)
+		if (b->spec->walls[walls[i]] == WALL_LEVEL_PREFERRED)
+			return (int)walls[i];
+	return -1;
+}
+
 static int clone_init(struct box *b, struct err *err)
 {
 	int cgroup_fd = b->cgroup ? cgroup_clone_fd(b->cgroup) : -EBADF, pair[2], r;
@@ -165,6 +179,7 @@ static int clone_init(struct box *b, struct err *err)
 	if (b->pid == 0)
 		init_main(b);
 	if (b->pid < 0) {
+		b->failed = preferred_namespace(b);
 		if (b->plan.namespaces)
 			(void)err_wrap(err, "make namespaces");
 		return err_hint(err, "'bawn doctor' says what this machine lacks");
@@ -226,8 +241,11 @@ static int populate(struct box *b, struct err *err)
 				return err_sys(err, "open the box's user namespace");
 		}
 	}
-	if (r >= 0)
+	if (r >= 0) {
 		r = apply_side(&b->apply, OP_SIDE_HOST, err);
+		b->failed = b->apply.failed;
+		b->is_unmapped = b->apply.is_unmapped;
+	}
 	if (r >= 0)
 		r = send_mounts(b, err);
 	if (r < 0)
@@ -330,42 +348,73 @@ static void box_done(struct box *b)
 	plan_facts_done(&b->facts);
 }
 
-int box_run(const struct spec *spec, const struct box_options *o, struct box_result *result,
-	struct err *err)
+static int run_once(struct box *b, struct err *err)
 {
-	static struct box box; /* one at a time; large, and its children share it by fork */
 	struct err undo = {0};
-	int r;
+	int r = prepare(b, err);
 
-	box_init(&box, spec, o, result);
-	memset(result, 0, sizeof(*result));
-	make_run_id(result);
-	(void)clock_gettime(CLOCK_MONOTONIC, &box.started);
-	r = prepare(&box, err);
 	if (r >= 0)
-		r = catch_signals(&box, err);
+		r = catch_signals(b, err);
 	if (r >= 0)
-		r = make_cgroup(&box, err);
+		r = make_cgroup(b, err);
 	if (r >= 0)
-		r = clone_init(&box, err);
+		r = clone_init(b, err);
 	if (r >= 0) {
-		r = populate(&box, err);
+		r = populate(b, err);
 		/* If the other half failed first, its reason is the one to tell. */
 		if (r < 0)
-			(void)supervise_collect_error(&box, err);
+			(void)supervise_collect_error(b, err);
 	}
 	if (r >= 0)
-		r = supervise(&box, err);
+		r = supervise(b, err);
 	if (r >= 0)
-		explain_end(&box);
-	if (unmake(&box, &undo) < 0 && r >= 0) {
+		explain_end(b);
+	if (unmake(b, &undo) < 0 && r >= 0) {
 		*err = undo;
 		r = -undo.code;
 	}
 	if (r >= 0)
-		r = keep_changes(&box, err);
-	box_done(&box);
+		r = keep_changes(b, err);
 	return r;
+}
+
+static int refuse(const struct box *b, struct err *err)
+{
+	const char *name = b->failed >= 0 ? wall_name((enum wall)b->failed) : NULL;
+
+	/* Only these leave a sandbox that still is one. */
+	if (b->failed == WALL_LANDLOCK || b->failed == WALL_SECCOMP || b->failed == WALL_IDS)
+		return err_hint(err, "%s; or accept a sandbox without it: --wall %s=preferred",
+			wall_remedy((enum wall)b->failed), name);
+	if (name)
+		return err_hint(err, "'bawn doctor' says what this machine lacks");
+	return -err->code;
+}
+
+int box_run(const struct spec *wanted, const struct box_options *o, struct box_result *result,
+	struct err *err)
+{
+	static struct box box; /* one at a time; large, and its children share it by fork */
+	struct spec spec = *wanted; /* borrows all it points to */
+	int r;
+
+	/* A preferred wall that cannot be built is left out, and the whole is built again without it. */
+	for (;;) {
+		box_init(&box, wanted, &spec, o, result);
+		memset(result, 0, sizeof(*result));
+		make_run_id(result);
+		(void)clock_gettime(CLOCK_MONOTONIC, &box.started);
+		r = run_once(&box, err);
+		if (r < 0)
+			(void)refuse(&box, err);
+		box_done(&box);
+		if (r >= 0 || box.failed < 0 || spec.walls[box.failed] != WALL_LEVEL_PREFERRED)
+			return r;
+		spec.walls[box.failed] = WALL_LEVEL_OFF;
+		r = spec_validate(&spec, err);
+		if (r < 0)
+			return r;
+	}
 }
 
 int box_plan(const struct spec *spec, const struct box_options *o, bool as_json, FILE *out,
@@ -375,7 +424,7 @@ int box_plan(const struct spec *spec, const struct box_options *o, bool as_json,
 	static struct box_result result;
 	int r;
 
-	box_init(&box, spec, o, &result);
+	box_init(&box, spec, spec, o, &result);
 	r = prepare(&box, err);
 	if (r >= 0)
 		r = plan_print(&box.plan, as_json, out, err);

@@ -13,7 +13,9 @@
 #include <time.h>
 
 struct box {
-	const struct spec *spec;
+	const struct spec *wanted; /* as asked for */
+	const struct spec *spec; /* the same, less preferred walls this machine cannot build */
+	int failed;	       /* the wall that could not be built, or -1 */
 	const struct box_options *o;
 	struct plan_facts facts;
 	struct host_view view;
@@ -21,6 +23,7 @@ struct box {
 	struct apply apply;    /* the bawn process's own side */
 	struct cgroup *cgroup; /* or NULL */
 	bool must_join;	       /* v1: pid 1 joins the leaves itself, first of all */
+	bool is_unmapped;      /* ids=preferred, and a file system that cannot map ids */
 	bool late_join;	       /* v2 without CLONE_INTO_CGROUP: we put it in */
 	int range_fd;	       /* holds the id range; init inherits it */
 	int init_fd, init_peer; /* socket pair to pid 1 */

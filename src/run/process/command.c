@@ -33,9 +33,9 @@ const char *const wire_namespace_names[WIRE_NS_COUNT] = {
 	[WIRE_NS_CGROUP] = "cgroup",
 };
 
-static _Noreturn void fail(int sock, int status, const struct err *e)
+static _Noreturn void fail(int sock, int status, int wall, const struct err *e)
 {
-	struct wire w = {.type = WIRE_ERR, .number = status, .err = *e};
+	struct wire w = {.type = WIRE_ERR, .number = status, .wall = wall, .err = *e};
 	struct err ignored;
 
 	(void)sock_send(sock, &w, sizeof(w), NULL, 0, &ignored);
@@ -141,7 +141,6 @@ static void read_back(const struct apply *a, struct wire_readback *rb)
 	for (int i = 0; i < WIRE_NS_COUNT; i++)
 		rb->namespaces[i] = process_namespace(0, wire_namespace_names[i]);
 	read_status(rb);
-	rb->missing = a->missing;
 	rb->root_type = fs_type("/");
 	rb->proc_type = fs_type("/proc");
 	rb->dev_type = fs_type("/dev");
@@ -215,7 +214,7 @@ static _Noreturn void start(struct box *b, int sock)
 		errno = exec_in_path(argv[0], argv, envp);
 	}
 	(void)err_sys(&err, "'%s'", text_quote(argv[0], quoted, sizeof(quoted)));
-	fail(sock, err.code == ENOENT ? 127 : 126, &err);
+	fail(sock, err.code == ENOENT ? 127 : 126, -1, &err);
 }
 
 static struct apply command_apply;
@@ -238,11 +237,11 @@ _Noreturn void command_main(struct box *b, int slave)
 	if (r >= 0)
 		r = apply_side(a, OP_SIDE_COMMAND, &err);
 	if (r < 0)
-		fail(sock, 125, &err);
+		fail(sock, 125, a->failed, &err);
 	read_back(a, &w.readback);
 	r = sock_send(sock, &w, sizeof(w), &a->listener_fd, a->listener_fd >= 0 ? 1 : 0, &err);
 	if (r < 0)
-		fail(sock, 125, &err);
+		fail(sock, 125, a->failed, &err);
 	(void)sigprocmask(SIG_SETMASK, &b->old_mask, NULL);
 	wait_for_go(sock);
 	start(b, sock);

@@ -168,7 +168,7 @@ static int unknown_run(const char *id, const struct strv *all, const char *what,
 	return err_hint(err, "kept runs: %s", list);
 }
 
-static int find_run(const char *id, char **ret, struct err *err)
+int cow_find(const char *id, char **ret, struct err *err)
 {
 	struct strv all = {0};
 	const char *hit = NULL;
@@ -202,7 +202,7 @@ int cow_load(const char *id, struct cow_run **ret, struct err *err)
 	AUTO_FREE char *runs = NULL;
 	AUTO_FD int runs_fd = -EBADF;
 	AUTO_FD int fd = -EBADF;
-	int r = find_run(id, &name, err);
+	int r = cow_find(id, &name, err);
 
 	if (r < 0)
 		return r;

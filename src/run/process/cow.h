@@ -74,7 +74,10 @@ struct cow_run {
 int cow_keep(int upper_fd, const char *lower_path, const char *run_id, uid_t id_offset,
 	uint64_t *ret_n, struct err *err);
 
-/* Load a run by id or unique prefix; -ENOENT lists what exists. */
+/* The id of a run, from its id or a unique prefix; -ENOENT lists what exists. The caller frees. */
+int cow_find(const char *id, char **ret, struct err *err);
+
+/* Load a run by id or unique prefix; -EBADMSG if its record is damaged. */
 int cow_load(const char *id, struct cow_run **ret, struct err *err);
 struct cow_run *cow_free(struct cow_run *r);
 DEFINE_AUTO(struct cow_run *, cow_free)

@@ -154,8 +154,10 @@ static bool is_way_made(const struct cow_job *job, const struct cow_entry *e)
 
 		*slash = '\0';
 		above = cow_lookup(job, path);
-		if (above)
-			return above->kind == COW_REPLACED && S_ISDIR(above->mode);
+		if (above && !S_ISDIR(above->mode))
+			return false;
+		if (above && above->kind == COW_REPLACED)
+			return true;
 	}
 	return false;
 }

@@ -27,9 +27,9 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-static _Noreturn void fail(int sock, const struct err *e)
+static _Noreturn void fail(int sock, int wall, const struct err *e)
 {
-	struct wire w = {.type = WIRE_ERR, .number = 125, .err = *e};
+	struct wire w = {.type = WIRE_ERR, .number = 125, .wall = wall, .err = *e};
 	struct err ignored;
 
 	/* If nobody listens any more, nobody needs to know. */
@@ -266,7 +266,7 @@ _Noreturn void init_main(struct box *b)
 
 	/* First of all, while we are one young thread: joining oneself is what v1 does quickly. */
 	if (b->must_join && cgroup_join_self(b->cgroup, &err) < 0)
-		fail(sock, &err);
+		fail(sock, -1, &err);
 	/* The other ends are bawn's: holding them here would hide its death from us. */
 	closep(&b->init_fd);
 	closep(&b->command_fd);
@@ -282,7 +282,7 @@ _Noreturn void init_main(struct box *b)
 	if (r >= 0)
 		r = announce(b, a, master, &err);
 	if (r < 0)
-		fail(sock, &err);
+		fail(sock, a->failed, &err);
 
 	apply_done(a);
 	(void)sigemptyset(&child);
@@ -291,11 +291,11 @@ _Noreturn void init_main(struct box *b)
 	signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signals < 0) {
 		(void)err_sys(&err, "signalfd");
-		fail(sock, &err);
+		fail(sock, -1, &err);
 	}
 	command = process_clone(0, -EBADF, &pidfd, &err);
 	if (command < 0)
-		fail(sock, &err);
+		fail(sock, -1, &err);
 	if (command == 0)
 		command_main(b, slave);
 	closep(&pidfd);

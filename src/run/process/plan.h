@@ -80,7 +80,7 @@ struct op {
 	enum op_side side;
 	enum wall wall;
 	size_t seq;	   /* order of building: ties keep it */
-	bool soft;	   /* the wall is preferred: a failure is recorded, not fatal */
+	bool soft;	   /* OP_TREE: go on without the id map if there can be none */
 	bool idmap;	   /* OP_TREE: map ids by the box's user namespace */
 	bool want_target;  /* OP_ATTACH: make the mount point if it is missing */
 	bool is_file;	   /* target is a file, not a directory */

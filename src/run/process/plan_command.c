@@ -57,7 +57,8 @@ static void add_limits(struct plan *p, const struct spec *s, const struct plan_f
 	unsigned has = f->cgroup_controllers;
 
 	if (wanted(s, WALL_RLIMITS)) {
-		rlimit(p, WALL_RLIMITS, RLIMIT_CORE, 0); /* core_pattern is the host's */
+		/* core_pattern is the host's; 1, not 0: a pipe handler ignores every limit but this one */
+		rlimit(p, WALL_RLIMITS, RLIMIT_CORE, 1);
 		rlimit(p, WALL_RLIMITS, RLIMIT_NOFILE, s->limits.open_files);
 		rlimit(p, WALL_RLIMITS, RLIMIT_MEMLOCK, 8 << 20);
 		rlimit(p, WALL_RLIMITS, RLIMIT_MSGQUEUE, 819200);
@@ -94,11 +95,9 @@ static void add_identity(struct plan *p, const struct spec *s, const struct plan
 		add(p, OP_CAPS, WALL_CAPS)->size = is_root ? box_caps : 0;
 }
 
-static void allow(struct plan *p, const struct spec *s, const char *path, unsigned access)
+static void allow(struct plan *p, const char *path, unsigned access)
 {
 	struct op *op = add(p, OP_LANDLOCK_ALLOW, WALL_LANDLOCK);
-
-	op->soft = s->walls[WALL_LANDLOCK] == WALL_LEVEL_PREFERRED;
 
 	op->path = mem_strdup(path);
 	op->number = access;
@@ -114,21 +113,20 @@ static void add_landlock(struct plan *p, const struct spec *s, const struct plan
 			  (s->root == SPEC_ROOT_BASE && (f->box_uid == 0 || s->allow_sudo));
 	struct op *op;
 
-	allow(p, s, "/", LANDLOCK_READ | (everything ? LANDLOCK_WRITE : 0));
-	allow(p, s, "/proc", LANDLOCK_READ | LANDLOCK_WRITE_FILE);
-	allow(p, s, "/dev", LANDLOCK_READ | LANDLOCK_WRITE_FILE | LANDLOCK_DEVICES);
+	allow(p, "/", LANDLOCK_READ | (everything ? LANDLOCK_WRITE : 0));
+	allow(p, "/proc", LANDLOCK_READ | LANDLOCK_WRITE_FILE);
+	allow(p, "/dev", LANDLOCK_READ | LANDLOCK_WRITE_FILE | LANDLOCK_DEVICES);
 	for (size_t i = 0; !everything && i < sizeof(own) / sizeof(own[0]); i++)
-		allow(p, s, own[i], LANDLOCK_READ | LANDLOCK_WRITE);
+		allow(p, own[i], LANDLOCK_READ | LANDLOCK_WRITE);
 	for (size_t i = 0; !everything && s->root == SPEC_ROOT_BASE && i < sizeof(base) / sizeof(base[0]);
 		i++)
-		allow(p, s, base[i], LANDLOCK_READ | LANDLOCK_WRITE);
+		allow(p, base[i], LANDLOCK_READ | LANDLOCK_WRITE);
 	for (size_t i = 0; !everything && i < v->writable.n; i++)
-		allow(p, s, v->writable.v[i], LANDLOCK_READ | LANDLOCK_WRITE);
+		allow(p, v->writable.v[i], LANDLOCK_READ | LANDLOCK_WRITE);
 	if (s->cow && s->work_dir && !everything)
-		allow(p, s, s->work_dir, LANDLOCK_READ | LANDLOCK_WRITE);
+		allow(p, s->work_dir, LANDLOCK_READ | LANDLOCK_WRITE);
 	op = add(p, OP_LANDLOCK, WALL_LANDLOCK);
 	op->number = !s->want_loopback;
-	op->soft = s->walls[WALL_LANDLOCK] == WALL_LEVEL_PREFERRED;
 }
 
 static void add_seccomp(struct plan *p, const struct spec *s, const struct host_view *v, bool want_explain)
@@ -145,7 +143,6 @@ static void add_seccomp(struct plan *p, const struct spec *s, const struct host_
 		flags |= SECCOMP_NO_SUID;
 	op = add(p, OP_SECCOMP, WALL_SECCOMP);
 	op->number = p->seccomp_flags = flags;
-	op->soft = s->walls[WALL_SECCOMP] == WALL_LEVEL_PREFERRED;
 }
 
 static void add_filters(struct plan *p, const struct spec *s, const struct plan_facts *f,

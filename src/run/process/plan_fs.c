@@ -48,6 +48,7 @@ static int tree(struct builder *b, const char *path, unsigned attrs, enum wall w
 	op->path = mem_strdup(path);
 	op->attrs = attrs | MOUNT_NOSUID | MOUNT_NODEV;
 	op->idmap = b->is_idmapped;
+	op->soft = b->s->walls[WALL_IDS] == WALL_LEVEL_PREFERRED;
 	return op->slot;
 }
 

@@ -203,6 +203,7 @@ static void on_init(struct loop *l)
 		if (l->result >= 0) {
 			*l->err = w.err;
 			l->result = -w.err.code;
+			l->b->failed = w.wall;
 		}
 		break;
 	default:
@@ -219,6 +220,7 @@ static void on_exec_failed(struct loop *l, const struct wire *w)
 	if (w->number == 125 || !l->is_going) {
 		*l->err = w->err;
 		l->result = -w->err.code;
+		l->b->failed = w->wall;
 		return;
 	}
 	r->exec_error = w->err;

@@ -21,7 +21,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#define FORMAT 1 /* raise when what is made below changes */
+#define FORMAT 2 /* raise when what is made below changes */
 
 /* Copied from the host's /etc as they are. One reason each. */
 static const char *const from_etc[] = {
@@ -118,23 +118,6 @@ static const struct made things[] = {
 	{"etc/apt/sources.list", 0644, "", false},
 	/* Dropping to _apt needs ids a single-id box does not have; root here is only the box's root. */
 	{"etc/apt/apt.conf.d/00bawn", 0644, "APT::Sandbox::User \"root\";\n", false},
-	{"etc/passwd", 0644,
-		"root:x:0:0:root:/root:/bin/bash\n"
-		"daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
-		"bin:x:2:2:bin:/bin:/usr/sbin/nologin\n"
-		"sys:x:3:3:sys:/dev:/usr/sbin/nologin\n"
-		"man:x:6:12:man:/var/cache/man:/usr/sbin/nologin\n"
-		"mail:x:8:8:mail:/var/mail:/usr/sbin/nologin\n"
-		"www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n"
-		"_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\n"
-		"user:x:1000:1000:user:/home/user:/bin/bash\n"
-		"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		false},
-	{"etc/group", 0644,
-		"root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nman:x:12:\n"
-		"mail:x:8:\nkmem:x:15:\nsudo:x:27:user\nwww-data:x:33:\nshadow:x:42:\nutmp:x:43:\n"
-		"staff:x:50:\nusers:x:100:\nuser:x:1000:\nnogroup:x:65534:\n",
-		false},
 	{"etc/shadow", 0640, "root:*:19000:0:99999:7:::\nuser:*:19000:0:99999:7:::\n", false},
 	{"etc/gshadow", 0640, "root:*::\nsudo:*::user\nuser:!::\n", false},
 	/* Only with --allow-sudo can it gain anything, and then only root over the box's own ids. */
@@ -183,6 +166,7 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
 static uint64_t digest(void)
 {
 	uint64_t h = 0xcbf29ce484222325ull, numbers[3];
+	const size_t sources_n = sizeof(from_etc) / sizeof(from_etc[0]);
 	char path[256];
 	struct stat st;
 
@@ -190,8 +174,9 @@ static uint64_t digest(void)
 	numbers[1] = geteuid();
 	numbers[2] = userns_is_host_root(); /* only then are files the box user's by number */
 	h = mix(h, numbers, sizeof(numbers));
-	for (size_t i = 0; i < sizeof(from_etc) / sizeof(from_etc[0]); i++) {
-		(void)snprintf(path, sizeof(path), "/etc/%s", from_etc[i]);
+	for (size_t i = 0; i < sources_n + 2; i++) {
+		(void)snprintf(path, sizeof(path), "/etc/%s",
+			i < sources_n ? from_etc[i] : i == sources_n ? "passwd" : "group");
 		if (lstat(path, &st) < 0)
 			continue;
 		numbers[0] = i;
@@ -246,12 +231,58 @@ static int copy_etc(int dir, struct err *err)
 	return 0;
 }
 
+/*
+ * The box's own root and user, then the host's system accounts by name: packages
+ * name them in ownership rules. Names and numbers only; no password is in these files.
+ */
+static int make_accounts(int dir, const char *file, const char *own, struct err *err)
+{
+	char from[32], to[32], line[1024];
+	AUTO_FILE FILE *in = NULL, *out = NULL;
+	int fd;
+
+	(void)snprintf(from, sizeof(from), "/etc/%s", file);
+	(void)snprintf(to, sizeof(to), "etc/%s", file);
+	fd = openat(dir, to, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return err_sys(err, "write '%s'", to);
+	out = fdopen(fd, "we");
+	in = fopen(from, "re");
+	if (!out) {
+		(void)close(fd);
+		return err_sys(err, "write '%s'", to);
+	}
+	(void)fputs(own, out);
+	while (in && fgets(line, sizeof(line), in)) {
+		const char *name_end = strchr(line, ':');
+		const char *id = name_end ? strchr(name_end + 1, ':') : NULL;
+		unsigned long n = id ? strtoul(id + 1, NULL, 10) : 0;
+		bool is_known = text_starts(line, "user:") || text_starts(line, "sudo:");
+
+		/* Members of groups are people of the host: every list ends at its last colon. */
+		if (!id || is_known || n == 0 || (n >= 1000 && n != 65534))
+			continue;
+		if (strcmp(file, "group") == 0)
+			strrchr(line, ':')[1] = 0;
+		line[strcspn(line, "\n")] = 0;
+		(void)fprintf(out, "%s\n", line);
+	}
+	if (fflush(out) != 0 || fchmod(fd, 0644) < 0)
+		return err_sys(err, "write '%s'", to);
+	return 0;
+}
+
 static int fill(int dir, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < sizeof(things) / sizeof(things[0]); i++)
 		r = make_thing(dir, &things[i], err);
+	if (r >= 0)
+		r = make_accounts(dir, "passwd",
+			"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n", err);
+	if (r >= 0)
+		r = make_accounts(dir, "group", "root:x:0:\nsudo:x:27:user\nuser:x:1000:\n", err);
 	if (r >= 0)
 		r = copy_etc(dir, err);
 	for (size_t i = 0; r >= 0 && i < sizeof(links) / sizeof(links[0]); i++)

@@ -62,6 +62,9 @@ static void ids(const struct box *b, struct wall_record *w)
 
 	if (m->uid_n == 0)
 		set(w, WALL_VERDICT_MISSING, "no id map");
+	else if (b->is_unmapped)
+		set(w, WALL_VERDICT_FALLBACK, "own range %u+%u; host files are nobody's: no id mapping",
+			m->uid[0].outside, m->uid[0].count);
 	else if (b->facts.is_host_root)
 		set(w, is(m->uid[0].outside >= USERNS_RANGE_FIRST), "own range %u+%u, idmapped",
 			m->uid[0].outside, m->uid[0].count);
@@ -141,7 +144,7 @@ static void limits(const struct box *b, struct wall_record *w)
 		set(&w[WALL_PIDS], WALL_VERDICT_ENFORCED, "RLIMIT_NPROC of the user namespace: %llu",
 			(unsigned long long)rb->nproc);
 	limit(&w[WALL_IO], want->io_bps, got.io_bps, false, "");
-	set(&w[WALL_RLIMITS], is(rb->core == 0 && rb->nofile <= want->open_files),
+	set(&w[WALL_RLIMITS], is(rb->core <= 1 && rb->nofile <= want->open_files),
 		"%llu open files, no core dumps", (unsigned long long)rb->nofile);
 }
 
@@ -165,11 +168,11 @@ int verify_walls(struct box *b, struct err *err)
 	limits(b, w);
 	rest(b, w);
 	for (int i = 0; i < WALL_COUNT; i++) {
-		w[i].requested = b->spec->walls[i];
+		w[i].requested = b->wanted->walls[i];
 		if (w[i].requested == WALL_LEVEL_OFF)
 			set(&w[i], WALL_VERDICT_OFF, "%s", "");
-		else if (b->readback.missing & (1ull << i))
-			w[i].enforced = WALL_VERDICT_MISSING;
+		else if (b->spec->walls[i] == WALL_LEVEL_OFF)
+			set(&w[i], WALL_VERDICT_MISSING, "not to be had on this machine");
 	}
 	for (int i = 0; i < WALL_COUNT; i++)
 		if (w[i].requested == WALL_LEVEL_REQUIRED && (w[i].enforced == WALL_VERDICT_MISSING ||

@@ -50,7 +50,6 @@ enum wire_namespace {
 struct wire_readback {
 	uint64_t namespaces[WIRE_NS_COUNT]; /* inode numbers */
 	uint64_t cap_bounding, cap_effective;
-	uint64_t missing; /* bit per wall whose preferred operation failed */
 	uint64_t root_type, proc_type, dev_type, sys_type; /* statfs magic */
 	uint64_t nofile, core, nproc, data, fsize; /* rlimits, hard */
 	uint64_t tmp_size; /* bytes of the file system at /tmp */
@@ -76,6 +75,7 @@ struct wire_exit {
 struct wire {
 	uint32_t type;
 	int32_t number; /* signal; exit status for ERR from exec (126, 127) */
+	int32_t wall;	/* ERR: the wall that could not be built, or -1 */
 	union {
 		struct err err;
 		struct wire_readback readback;

@@ -62,7 +62,8 @@ static void add_tries(const struct probe *p, struct diagnosis *d, const char *gr
 			continue;
 		diagnosis_say(p, t[i].item, f->value, sizeof(f->value));
 		detail(f, "%s", t[i].meaning);
-		fix_try(p, t[i].item, f->fix);
+		if (f->status != DIAGNOSIS_INFO)
+			fix_try(p, t[i].item, f->fix);
 	}
 }
 #define ADD_TRIES(p, d, group, table)                                                              \
@@ -195,7 +196,7 @@ static void add_files(const struct probe *p, struct diagnosis *d)
 			"the host's tree cannot be shown read-only"},
 		{PROBE_PIVOT_ROOT, "pivot_root", DIAGNOSIS_MISSING, "no root of its own"},
 		{PROBE_OVERLAY, "overlay", DIAGNOSIS_WEAK, "no --cow and no --root base"},
-		{PROBE_OVERLAY_DETACHED, "overlay-detached", DIAGNOSIS_WEAK,
+		{PROBE_OVERLAY_DETACHED, "overlay-detached", DIAGNOSIS_INFO,
 			"layers are attached before they are joined (before Linux 6.15)"},
 		{PROBE_IDMAP_ROOT, "idmap-root", DIAGNOSIS_WEAK,
 			"files of '/' cannot be shown with the sandbox's ids"},

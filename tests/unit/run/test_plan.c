@@ -148,6 +148,20 @@ static void a_user_clones_trees_whole_and_maps_no_ids(void)
 	done();
 }
 
+/* Only then: a required map that cannot be had refuses the start. */
+static void a_tree_may_do_without_a_map_if_ids_are_preferred(void)
+{
+	as_root();
+	CHECK_INT(build(), 0);
+	for (size_t i = 0; i < p.n; i++)
+		CHECK(!p.ops[i].soft);
+	plan_done(&p);
+	s.walls[WALL_IDS] = WALL_LEVEL_PREFERRED;
+	CHECK_INT(build(), 0);
+	CHECK(the(OP_TREE, "/")->soft && the(OP_TREE, "/")->idmap);
+	done();
+}
+
 static void root_clones_the_mounts_of_the_host_but_not_the_kernel_s(void)
 {
 	as_root();
@@ -540,6 +554,7 @@ int main(void)
 	RUN(mounts_go_from_the_outside_in);
 	RUN(the_host_tree_is_read_only_and_the_directory_is_not);
 	RUN(a_user_clones_trees_whole_and_maps_no_ids);
+	RUN(a_tree_may_do_without_a_map_if_ids_are_preferred);
 	RUN(root_clones_the_mounts_of_the_host_but_not_the_kernel_s);
 	RUN(what_is_writable_never_honours_set_id_or_devices);
 	RUN(the_store_is_the_disk_cap);

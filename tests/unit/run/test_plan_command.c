@@ -121,19 +121,6 @@ static void landlock_refuses_tcp_when_there_is_not_even_loopback(void)
 	done();
 }
 
-static void a_preferred_filter_may_fail(void)
-{
-	as_root();
-	s.walls[WALL_LANDLOCK] = s.walls[WALL_SECCOMP] = WALL_LEVEL_PREFERRED;
-	CHECK_INT(build(), 0);
-	for (size_t i = 0; i < p.n; i++) {
-		bool is_filter = p.ops[i].wall == WALL_LANDLOCK || p.ops[i].wall == WALL_SECCOMP;
-
-		CHECK_INT(p.ops[i].soft, is_filter);
-	}
-	done();
-}
-
 static void seccomp_watches_writes_in_the_host_view_only(void)
 {
 	unsigned both = SECCOMP_WATCH_WRITES | SECCOMP_WATCH_CONNECT;
@@ -322,7 +309,6 @@ int main(void)
 	RUN(landlock_lets_write_only_where_mounts_do);
 	RUN(landlock_leaves_the_box_s_root_its_own_tree);
 	RUN(landlock_refuses_tcp_when_there_is_not_even_loopback);
-	RUN(a_preferred_filter_may_fail);
 	RUN(seccomp_watches_writes_in_the_host_view_only);
 	RUN(the_command_takes_its_walls_on_in_order);
 	RUN(without_nnp_the_filters_come_before_the_capabilities_go);

@@ -76,11 +76,13 @@ int attack_absent(struct attack_report *r, const char *fmt, ...)
 
 int attack_reached(struct attack_report *r, long result, const char *call)
 {
+	const char *braces = strchr(call, '(') ? "" : "()";
+
 	if (result >= 0)
-		return attack_broke(r, "%s() succeeded", call);
+		return attack_broke(r, "%s%s succeeded", call, braces);
 	if (errno == EPERM || errno == EACCES || errno == ENOSYS)
-		return attack_refused(r, "%s()", call);
-	return attack_broke(r, "%s() reached the kernel: %s", call, strerror(errno));
+		return attack_refused(r, "%s%s", call, braces);
+	return attack_broke(r, "%s%s reached the kernel: %s", call, braces, strerror(errno));
 }
 
 int attack_try_call(const struct attack *a, const struct attack_ctx *c, struct attack_report *r)
@@ -223,6 +225,12 @@ static int read_ctx(int fd, struct attack_ctx *c)
 
 	if (n != (ssize_t)sizeof(*c) || c->n > ATTACK_BATCH_MAX)
 		return -EBADMSG;
+	/*
+	 * The stage's scratch directory is in sight only if the walls around the file
+	 * system were taken down; then it is the place that is cleaned up afterwards.
+	 */
+	if (access(c->scratch, W_OK) < 0)
+		(void)snprintf(c->scratch, sizeof(c->scratch), "/tmp");
 	return 0;
 }
 
@@ -257,9 +265,11 @@ static int be_neighbour(const struct attack_ctx *c)
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	AUTO_FD int file = -EBADF, sock = -EBADF;
 	struct attack_report r = {.verdict = ATTACK_REFUSED};
+	char path[2 * ATTACK_PATH_SIZE];
 	int shm;
 
-	file = open("/tmp/neighbour-secret", O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+	(void)snprintf(path, sizeof(path), "%s/neighbour-secret", c->scratch);
+	file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
 	if (file < 0 || write(file, c->secret, strlen(c->secret)) < 0)
 		return EXIT_BAWN;
 	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -173,7 +173,7 @@ static int open_tree_clone(
 		r, syscall(SYS_open_tree, AT_FDCWD, "/", OPEN_TREE_CLONE), "open_tree");
 }
 
-static const char ext4_name[] = "ext4", root_path[] = "/", proc_path[] = "/proc";
+static const char tmpfs_name[] = "tmpfs", root_path[] = "/", proc_path[] = "/proc";
 
 #define MOUNT_ATTACK                                                                               \
 	.wall = WALL_SECCOMP, .flags = ATTACK_CONTROL | ATTACK_AS_ROOT, .control_ns = CLONE_NEWNS
@@ -215,7 +215,7 @@ static const struct attack table[] = {
 		MOUNT_ATTACK,
 		.success = "the file system context code of CVE-2022-0185 is reached",
 		CALL(fsopen),
-		.arg = {(uintptr_t)ext4_name, 0}},
+		.arg = {(uintptr_t)tmpfs_name, 0}},
 	{.name = "fs/fsconfig",
 		MOUNT_ATTACK,
 		.success = "the file system configuration code is reached",

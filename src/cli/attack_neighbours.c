@@ -61,10 +61,13 @@ static int see_pid(const struct attack *a, const struct attack_ctx *c, struct at
 static int by_pid(
 	const struct attack_ctx *c, long result, const char *call, struct attack_report *r)
 {
+	int saved = errno;
+
 	if (is_own_pid(c->victim_pid)) {
 		errno = ESRCH;
 		return attack_refused(r, "%s on pid %d: ours by coincidence", call, c->victim_pid);
 	}
+	errno = saved;
 	if (result >= 0)
 		return attack_broke(r, "%s on host process %d", call, c->victim_pid);
 	return attack_refused(r, "%s on host process %d", call, c->victim_pid);
@@ -282,8 +285,11 @@ static int desktop_sockets(
 static int neighbour_file(
 	const struct attack *a, const struct attack_ctx *c, struct attack_report *r)
 {
+	char path[2 * ATTACK_PATH_SIZE];
+
 	(void)a;
-	return attack_read_secret(c, AT_FDCWD, "/tmp/neighbour-secret", r);
+	(void)snprintf(path, sizeof(path), "%s/neighbour-secret", c->scratch);
+	return attack_read_secret(c, AT_FDCWD, path, r);
 }
 
 static int neighbour_root(
@@ -294,7 +300,8 @@ static int neighbour_root(
 	(void)a;
 	if (c->neighbour_pid == 0)
 		return attack_absent(r, "there is no other sandbox");
-	(void)snprintf(path, sizeof(path), "/proc/%d/root/tmp/neighbour-secret", c->neighbour_pid);
+	(void)snprintf(path, sizeof(path), "/proc/%d/root%s/neighbour-secret", c->neighbour_pid,
+		c->scratch);
 	return attack_read_secret(c, AT_FDCWD, path, r);
 }
 

@@ -217,7 +217,7 @@ static int add_route(const struct attack *a, const struct attack_ctx *c, struct 
 		return attack_absent(r, "netlink answer");
 	/* A prefix of 99 bits is refused late, after the permission. */
 	errno = -answer.e.error;
-	return attack_reached(r, answer.e.error == 0 ? 0 : -1, "RTM_NEWROUTE");
+	return attack_reached(r, answer.e.error == 0 ? 0 : -1, "netlink(RTM_NEWROUTE)");
 }
 
 #define ROUTE(address)                                                                             \
@@ -225,7 +225,8 @@ static int add_route(const struct attack *a, const struct attack_ctx *c, struct 
 	.expect = {ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL, EACCES}
 #define RAW(family, type, protocol)                                                                \
 	.wall = WALL_SECCOMP, .try = attack_try_call, .call = "socket", .nr = SYS_socket,          \
-	.expect = {EPERM}, .arg = {(family), (type) | SOCK_CLOEXEC, (protocol)}
+	.flags = ATTACK_CONTROL, .control_ns = CLONE_NEWNET,                                       \
+	.arg = {(family), (type) | SOCK_CLOEXEC, (protocol)}
 
 static const struct attack table[] = {
 	{.name = "network/host-loopback-tcp",

@@ -3,8 +3,8 @@
 /*
  * cli/attack_print - lines for people, one JSON document for programs.
  *
- * Details hold text that came from inside a sandbox: it is quoted before it
- * reaches a terminal, and JSON strings are made of it only once quoted.
+ * Details hold text that came from inside a sandbox: only printable ASCII of it
+ * reaches a terminal or a JSON string.
  */
 #include "cli/attack_print.h"
 
@@ -16,6 +16,17 @@
 #include <unistd.h>
 
 #define DETAIL_SIZE 1024
+
+/* Keeps what a terminal shows as it is; everything else becomes '?'. */
+static const char *printable(const char *text, char *out, size_t out_size)
+{
+	size_t n = 0;
+
+	for (; text[n] && n + 1 < out_size; n++)
+		out[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+	out[n] = '\0';
+	return out;
+}
 
 static const char *const titles[][2] = {{"fs", "File system"}, {"kernel", "Kernel surface"},
 	{"neighbours", "Host and neighbours"}, {"network", "Network"}, {"resources", "Resources"},
@@ -129,7 +140,7 @@ static void print_entry(const struct attack_entry *e, const struct attack *a, bo
 						   : "\033[31m";
 	char detail[DETAIL_SIZE];
 
-	(void)text_quote(e->why_not ? e->why_not : e->outcome.detail, detail, sizeof(detail));
+	(void)printable(e->why_not ? e->why_not : e->outcome.detail, detail, sizeof(detail));
 	(void)printf("  %s%s%s %-50s %-9s %s%s\n", on, mark, *on ? "\033[0m" : "", a->name,
 		wall_name(a->wall), e->why_not ? "not offered: " : "", detail);
 }
@@ -165,7 +176,7 @@ static int print_board_json(const struct attack_board *b, size_t held, size_t to
 			(void)json_array_append_new(not_offered, o);
 			continue;
 		}
-		(void)text_quote(e->outcome.detail, detail, sizeof(detail));
+		(void)printable(e->outcome.detail, detail, sizeof(detail));
 		(void)json_object_set_new(o, "held", json_boolean(e->outcome.is_held));
 		(void)json_object_set_new(o, "detail", json_string(detail));
 		(void)json_array_append_new(list, o);

@@ -19,7 +19,7 @@
 
 #define MIB        (1024u * 1024)
 #define OVER_BYTES (16 * MIB)
-#define INODES     200000
+#define OVER_FILES 4096
 #define IO_BPS     MIB /* of the box whose bandwidth is measured */
 #define IO_BYTES   (3 * MIB)
 
@@ -90,7 +90,8 @@ static int fill_all(const struct attack *a, const struct attack_ctx *c, struct a
 	int saved = ENOSPC;
 
 	(void)a;
-	if (c->role == ATTACK_ROLE_CONTROL)
+	/* Outside, or with the walls down, these would be the host's. */
+	if (strcmp(c->scratch, "/tmp") != 0)
 		return fill_one(c, c->scratch, r);
 	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]) && have < want; i++) {
 		uint64_t n = fill_file(dirs[i], want - have);
@@ -106,21 +107,31 @@ static int fill_all(const struct attack *a, const struct attack_ctx *c, struct a
 	return attack_refused(r, "full after %llu MiB in all", (unsigned long long)(have / MIB));
 }
 
+/* A box gets one inode for each 16 KiB of its cap, and some thousands for its own use. */
 static int fill_inodes(const struct attack *a, const struct attack_ctx *c, struct attack_report *r)
 {
 	AUTO_FD int dir = open(c->scratch, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	uint64_t want = c->limits.disk_max / 16384 + 2 * OVER_FILES, n;
+	char name[64];
+	int saved;
 
 	(void)a;
 	if (dir < 0)
 		return attack_absent(r, "open %s", c->scratch);
-	for (int i = 0; i < INODES; i++) {
-		char name[32];
-
-		(void)snprintf(name, sizeof(name), "inode-%d", i);
+	for (n = 0; n < want; n++) {
+		(void)snprintf(name, sizeof(name), "inode-%llu", (unsigned long long)n);
 		if (mknodat(dir, name, S_IFREG | 0600, 0) < 0)
-			return attack_refused(r, "file number %d", i + 1);
+			break;
 	}
-	return attack_broke(r, "%d files", INODES);
+	saved = errno;
+	for (uint64_t i = 0; i < n; i++) {
+		(void)snprintf(name, sizeof(name), "inode-%llu", (unsigned long long)i);
+		(void)unlinkat(dir, name, 0);
+	}
+	if (n == want)
+		return attack_broke(r, "%llu files", (unsigned long long)n);
+	errno = saved;
+	return attack_refused(r, "file number %llu", (unsigned long long)n + 1);
 }
 
 /* Anonymous files are memory that belongs to no process's data segment. */

@@ -71,6 +71,7 @@ struct attack_ctx {
 	uint64_t tty_dev, tty_ino;       /* its identity */
 	uint64_t root_dev, root_ino;     /* the host's root directory */
 	uint32_t caller_uid;             /* who runs bawn */
+	bool is_host_root;               /* root, and not of a mere user namespace */
 	int32_t victim_pid;              /* host pid of the victim */
 	int32_t neighbour_pid;           /* host pid of a process in another sandbox; 0 = none */
 	int32_t sysv_key;                /* of a segment, a queue and a semaphore, 0666 */

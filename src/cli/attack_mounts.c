@@ -262,12 +262,12 @@ static const struct attack table[] = {
 		MOUNT_ATTACK,
 		.success = "the host's disk is read below its file system",
 		.try = mknod_disk,
-		.call = "mknod"},
+		.call = "mknodat"},
 	{.name = "fs/device-node-of-memory",
 		MOUNT_ATTACK,
 		.success = "the machine's memory is read",
 		.try = mknod_mem,
-		.call = "mknod"},
+		.call = "mknodat"},
 };
 
 const struct attack_table attack_table_mounts = {table, sizeof(table) / sizeof(table[0])};

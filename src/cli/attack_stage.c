@@ -265,6 +265,18 @@ static int make_fds(struct attack_stage *s, struct attack_ctx *c, struct err *er
 	return 0;
 }
 
+/* The initial user namespace maps every id there is. */
+static bool is_initial_namespace(void)
+{
+	AUTO_FILE FILE *f = fopen("/proc/self/uid_map", "re");
+	uint64_t inner, outer, n;
+	char line[128];
+	const char *at = line;
+
+	return f && fgets(line, sizeof(line), f) && text_scan_u64(&at, &inner) >= 0 &&
+	       text_scan_u64(&at, &outer) >= 0 && text_scan_u64(&at, &n) >= 0 && n >= UINT32_MAX;
+}
+
 static int make_names(struct attack_ctx *c, struct err *err)
 {
 	unsigned char random[20];
@@ -289,6 +301,7 @@ static int make_names(struct attack_ctx *c, struct err *err)
 		readlink("/proc/self/ns/net", c->net_ns, sizeof(c->net_ns) - 1) < 0)
 		return err_sys(err, "stage: read '/proc/self/ns'");
 	c->caller_uid = getuid();
+	c->is_host_root = getuid() == 0 && is_initial_namespace();
 	return 0;
 }
 

@@ -167,9 +167,12 @@ int userns_reserve_range(uint32_t *ret_first, struct err *err)
 	AUTO_FD int fd = -EBADF;
 	uint32_t start = 0;
 
-	if (mkdir(RANGE_DIR, 0755) < 0 && errno != EEXIST)
-		return err_sys(err, "make '%s'", RANGE_DIR);
 	fd = open(RANGE_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 && errno == ENOENT) {
+		if (mkdir(RANGE_DIR, 0755) < 0 && errno != EEXIST)
+			return err_sys(err, "make '%s'", RANGE_DIR);
+		fd = open(RANGE_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	}
 	if (fd < 0)
 		return err_sys(err, "open '%s'", RANGE_FILE);
 	if (getrandom(&start, sizeof(start), 0) != sizeof(start))

@@ -28,6 +28,7 @@ void apply_init(struct apply *a, const struct plan *plan)
 	for (int i = 0; i < PLAN_SLOTS_MAX; i++)
 		a->slots[i] = -EBADF;
 	a->root_fd = a->userns_fd = a->ruleset_fd = a->listener_fd = -EBADF;
+	a->mask_fds[0] = a->mask_fds[1] = -EBADF;
 }
 
 void apply_done(struct apply *a)
@@ -38,6 +39,8 @@ void apply_done(struct apply *a)
 	closep(&a->userns_fd);
 	closep(&a->ruleset_fd);
 	closep(&a->listener_fd);
+	closep(&a->mask_fds[0]);
+	closep(&a->mask_fds[1]);
 }
 
 /* Directories every system has; a mount on one of them is gone with the old root. */
@@ -159,9 +162,6 @@ static int do_dir(struct apply *a, const struct op *op, struct err *err)
 
 	if (mkdirat(dir, op->path, op->mode) < 0)
 		return err_sys(err, "make directory '%s'", op->path);
-	/* The caller's umask must not decide what the box sees. */
-	if (fchmodat(dir, op->path, op->mode, 0) < 0)
-		return err_sys(err, "chmod '%s'", op->path);
 	return give(a, dir, op, err);
 }
 
@@ -187,8 +187,6 @@ static int do_node(struct apply *a, const struct op *op, struct err *err)
 		return err_set(err, ENODEV, "'%s' is not a device here", path);
 	if (mknodat(a->slots[op->slot], op->path, S_IFCHR | 0666, st.st_rdev) < 0)
 		return err_sys(err, "make device '%s'", op->path);
-	if (fchmodat(a->slots[op->slot], op->path, 0666, 0) < 0)
-		return err_sys(err, "chmod '%s'", op->path);
 	return give(a, a->slots[op->slot], op, err);
 }
 
@@ -246,21 +244,37 @@ static int do_attach(struct apply *a, const struct op *op, struct err *err)
 	return attach_at(a, fd, op->path, err);
 }
 
+/* The first mask of a kind is made read-only and attached; the others are clones of it as it is. */
+static int make_mask(struct apply *a, const struct op *op, struct err *err)
+{
+	AUTO_FD int fd = -EBADF;
+	int r = park(a, op->slot, err);
+
+	if (r < 0)
+		return r;
+	if (a->mask_fds[op->is_file] >= 0)
+		return mount_clone(a->mask_fds[op->is_file], "", 0, err);
+	fd = mount_clone(a->slots[op->slot], op->is_file ? "blank" : "empty", 0, err);
+	if (fd < 0)
+		return fd;
+	r = mount_change(fd, MOUNT_RDONLY, -EBADF, err);
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
 static int do_mask(struct apply *a, const struct op *op, struct err *err)
 {
-	AUTO_FD int target = mount_resolve(a->root_fd, op->path, err), part = -EBADF;
+	AUTO_FD int target = mount_resolve(a->root_fd, op->path, err), fd = -EBADF;
 	int r;
 
 	if (target < 0)
 		return target;
-	r = park(a, op->slot, err);
-	if (r < 0)
-		return r;
-	part = mount_clone(a->slots[op->slot], op->is_file ? "blank" : "empty", 0, err);
-	if (part < 0)
-		return part;
-	r = mount_change(part, MOUNT_RDONLY, -EBADF, err);
-	return r < 0 ? r : mount_attach(part, target, err);
+	fd = make_mask(a, op, err);
+	if (fd < 0)
+		return fd;
+	r = mount_attach(fd, target, err);
+	if (r >= 0 && a->mask_fds[op->is_file] < 0)
+		a->mask_fds[op->is_file] = TAKE_FD(fd);
+	return r;
 }
 
 /* Bind a path onto itself: a mount point cannot be renamed or removed, and may be read-only. */

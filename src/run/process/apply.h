@@ -17,6 +17,7 @@ struct apply {
 	bool must_park;	 /* this kernel refuses detached layers */
 	bool in_userns;	 /* overlay needs user.* xattrs */
 	int root_fd;	 /* the new root once attached */
+	int mask_fds[2]; /* an attached mask: directory, file */
 	int userns_fd;	 /* HOST: the box's user namespace, for id maps */
 	int ruleset_fd;	 /* COMMAND: Landlock rules collected so far */
 	int listener_fd; /* COMMAND: seccomp notifications */

@@ -167,9 +167,6 @@ static int clone_init(struct box *b, struct err *err)
 	b->command_fd = pair[0];
 	b->command_peer = pair[1];
 	b->must_join = b->cgroup && cgroup_fd < 0;
-	for (int i = 0; i < WIRE_NS_COUNT; i++)
-		b->own_namespaces[i] = process_namespace(0, wire_namespace_names[i]);
-
 	b->pid = process_clone(b->plan.namespaces, cgroup_fd, &b->pidfd, err);
 	if (b->pid == -EOPNOTSUPP || (b->pid == -EACCES && cgroup_fd >= 0)) {
 		/* COMPAT(5.7): no CLONE_INTO_CGROUP; join by pid instead. */
@@ -189,6 +186,14 @@ static int clone_init(struct box *b, struct err *err)
 	return 0;
 }
 
+static bool is_attached(const struct plan *p, int slot)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->ops[i].slot == slot && p->ops[i].side == OP_SIDE_INIT)
+			return true;
+	return false;
+}
+
 static int send_mounts(struct box *b, struct err *err)
 {
 	struct wire w = {.type = WIRE_START};
@@ -201,6 +206,8 @@ static int send_mounts(struct box *b, struct err *err)
 
 		if (op->side != OP_SIDE_HOST || !makes || b->apply.slots[op->slot] < 0)
 			continue;
+		if (!is_attached(&b->plan, op->slot))
+			continue; /* a layer: its overlay holds it */
 		/* What was parked in our namespace is cloned out of it, detached again. */
 		if (b->apply.is_parked[op->slot]) {
 			int fd = mount_clone(b->apply.slots[op->slot], "", 0, err);
@@ -224,6 +231,19 @@ static void keep_store(struct box *b)
 		b->store_fd = TAKE_FD(b->apply.slots[b->plan.store_slot]);
 }
 
+/*
+ * While pid 1 works: our namespaces, and, as root, its own as seen from outside. A
+ * user may not look: pid 1 is not dumpable, so the command's process tells.
+ */
+static void read_namespaces(struct box *b)
+{
+	for (int i = 0; i < WIRE_NS_COUNT; i++) {
+		b->own_namespaces[i] = process_namespace(0, wire_namespace_names[i]);
+		if (b->facts.is_host_root)
+			b->box_namespaces[i] = process_namespace(b->pid, wire_namespace_names[i]);
+	}
+}
+
 static int populate(struct box *b, struct err *err)
 {
 	int r = b->late_join ? cgroup_join(b->cgroup, b->pid, err) : 0;
@@ -242,7 +262,10 @@ static int populate(struct box *b, struct err *err)
 		}
 	}
 	if (r >= 0) {
+		mode_t mask = umask(0); /* the modes of a plan are meant as they are */
+
 		r = apply_side(&b->apply, OP_SIDE_HOST, err);
+		(void)umask(mask);
 		b->failed = b->apply.failed;
 		b->is_unmapped = b->apply.is_unmapped;
 	}
@@ -252,6 +275,7 @@ static int populate(struct box *b, struct err *err)
 		return r;
 	keep_store(b);
 	apply_done(&b->apply);
+	read_namespaces(b);
 	return 0;
 }
 

@@ -37,10 +37,11 @@ struct box {
 	int janitor_fd;	       /* closing it without a word makes the janitor clean up */
 	pid_t janitor;
 	sigset_t old_mask;
+	mode_t umask;	       /* the caller's */
 	struct timespec started;
 	bool was_crowded;      /* no pids cgroup: the watchdog saw as many tasks as allowed */
 	struct wire_readback readback;
-	uint64_t own_namespaces[WIRE_NS_COUNT];
+	uint64_t own_namespaces[WIRE_NS_COUNT], box_namespaces[WIRE_NS_COUNT];
 	struct box_result *result;
 };
 
@@ -55,7 +56,7 @@ int facts_environment(const struct spec *s, const struct plan_facts *f, char **c
 const char *facts_home(char **caller_env);
 
 /* template.c: the built-in base template as a directory; made on first use. The caller frees *ret. */
-int template_base(char **ret, struct err *err);
+int template_base(bool is_host_root, char **ret, struct err *err);
 
 /* init.c, command.c: the box's own processes; never return. */
 _Noreturn void init_main(struct box *b);

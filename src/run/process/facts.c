@@ -230,6 +230,12 @@ static void find_subids(const struct spec *s, char **env, struct plan_facts *f)
 	f->subgid = gid;
 }
 
+static bool wants_cgroup(const struct spec *s)
+{
+	return s->walls[WALL_MEMORY] != WALL_LEVEL_OFF || s->walls[WALL_CPU] != WALL_LEVEL_OFF ||
+	       s->walls[WALL_PIDS] != WALL_LEVEL_OFF || s->walls[WALL_IO] != WALL_LEVEL_OFF;
+}
+
 int facts_gather(const struct spec *s, const struct box_options *o, struct plan_facts *ret,
 	struct err *err)
 {
@@ -238,15 +244,17 @@ int facts_gather(const struct spec *s, const struct box_options *o, struct plan_
 	int r;
 
 	f.is_host_root = userns_is_host_root();
-	f.cgroup = cgroup_detect(&f.cgroup_controllers);
+	if (wants_cgroup(s))
+		f.cgroup = cgroup_detect(&f.cgroup_controllers);
 	f.landlock_abi = landlock_abi();
 	f.has_tty = is_terminal(o);
 	f.has_cpu_dir = access("/sys/devices/system/cpu/online", F_OK) == 0;
 	f.has_dpkg = is_base && access("/var/lib/dpkg/status", F_OK) == 0;
 	r = is_base ? base_user(s, &f, err) : host_user(s, o->environ, &f, err);
 	if (r >= 0 && is_base)
-		r = template_base(&f.template_dir, err);
-	if (r >= 0 && f.is_host_root)
+		r = template_base(f.is_host_root, &f.template_dir, err);
+	/* As root each mount of the host that the box sees is cloned by itself. */
+	if (r >= 0 && f.is_host_root && (!is_base || s->paths_n > 0 || s->cow))
 		r = read_mounts(&f, err);
 	if (r < 0) {
 		plan_facts_done(&f);

@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static _Noreturn void fail(int sock, int wall, const struct err *e)
@@ -244,8 +245,11 @@ static _Noreturn void watch(int sock, pid_t command, int signals)
 
 static int build(struct box *b, struct apply *a, struct err *err)
 {
-	int r = receive_mounts(b, a, err);
+	/* While bawn still makes mounts: what needs none, only the namespaces. */
+	int r = apply_side(a, OP_SIDE_EARLY, err);
 
+	if (r >= 0)
+		r = receive_mounts(b, a, err);
 	if (r >= 0)
 		r = become_box_root(b, err);
 	if (r >= 0)
@@ -272,6 +276,7 @@ _Noreturn void init_main(struct box *b)
 	closep(&b->command_fd);
 	closep(&b->janitor_fd);
 	closep(&b->signal_fd);
+	b->umask = umask(0); /* the modes of a plan are meant as they are; the command gets it back */
 	(void)prctl(PR_SET_NAME, "bawn-init", 0, 0, 0);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	apply_init(a, &b->plan);

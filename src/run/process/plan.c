@@ -65,6 +65,8 @@ static int phase(const struct op *op)
 {
 	int base = op->side == OP_SIDE_HOST ? 0 : 10;
 
+	if (op->side == OP_SIDE_EARLY)
+		return 9;
 	if (op->side == OP_SIDE_COMMAND)
 		return 30;
 	switch (op->kind) {

@@ -11,6 +11,7 @@
  * wall it builds and the process that carries it out:
  *
  *   HOST     the bawn process, with the caller's rights (makes idmapped mounts as root)
+ *   EARLY    pid 1 of the box, at the same time as HOST: needs nothing but namespaces
  *   INIT     pid 1 of the box, in its namespaces, before anything of the tenant runs
  *   COMMAND  the child that becomes the command
  *
@@ -32,7 +33,7 @@
 #define PLAN_SLOTS_MAX 200
 #define PLAN_OPS_MAX   8192
 
-enum op_side { OP_SIDE_HOST, OP_SIDE_INIT, OP_SIDE_COMMAND };
+enum op_side { OP_SIDE_HOST, OP_SIDE_EARLY, OP_SIDE_INIT, OP_SIDE_COMMAND };
 
 enum op_kind {
 	/* make a detached mount in a slot */

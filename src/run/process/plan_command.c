@@ -160,11 +160,11 @@ int plan_add_command(struct plan *p, const struct spec *s, const struct plan_fac
 	struct op *op;
 
 	if (wanted(s, WALL_UTS)) {
-		op = plan_add(p, OP_HOSTNAME, OP_SIDE_INIT, WALL_UTS);
+		op = plan_add(p, OP_HOSTNAME, OP_SIDE_EARLY, WALL_UTS);
 		op->text = mem_strdup(s->hostname ? s->hostname : "bawn");
 	}
 	if (wanted(s, WALL_NET) && s->want_loopback)
-		(void)plan_add(p, OP_LOOPBACK, OP_SIDE_INIT, WALL_NET);
+		(void)plan_add(p, OP_LOOPBACK, OP_SIDE_EARLY, WALL_NET);
 	if (p->late_cgroupns)
 		(void)add(p, OP_CGROUPNS, WALL_CGROUPNS);
 	if (wanted(s, WALL_TTY))

@@ -434,7 +434,7 @@ int plan_add_filesystem(struct plan *p, const struct spec *s, const struct plan_
 	b.maker = f->is_host_root ? OP_SIDE_HOST : OP_SIDE_INIT;
 	b.is_idmapped = f->is_host_root && s->walls[WALL_USER] != WALL_LEVEL_OFF &&
 			s->walls[WALL_IDS] != WALL_LEVEL_OFF;
-	add(&b, OP_PRIVATE, WALL_MOUNT);
+	(void)plan_add(p, OP_PRIVATE, OP_SIDE_EARLY, WALL_MOUNT);
 	add_store(&b);
 	if (s->root == SPEC_ROOT_BASE && has_root)
 		add_base_root(&b);

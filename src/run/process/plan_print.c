@@ -57,6 +57,7 @@ const char *op_side_name(enum op_side s)
 {
 	static const char *const names[] = {
 		[OP_SIDE_HOST] = "host",
+		[OP_SIDE_EARLY] = "early",
 		[OP_SIDE_INIT] = "init",
 		[OP_SIDE_COMMAND] = "command",
 	};

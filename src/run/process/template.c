@@ -163,21 +163,23 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
 	return h;
 }
 
-static uint64_t digest(void)
+/*
+ * What the template is made of changes by renaming new files into these
+ * directories (dpkg, ldconfig and update-alternatives all do), which is seen in their times.
+ */
+static uint64_t digest(bool is_host_root)
 {
+	static const char *const seen[] = {"/etc", "/etc/alternatives", "/etc/ssl/certs", "/etc/pam.d",
+		"/etc/ld.so.conf.d", "/etc/profile.d", "/etc/ld.so.cache", "/etc/passwd", "/etc/group"};
 	uint64_t h = 0xcbf29ce484222325ull, numbers[3];
-	const size_t sources_n = sizeof(from_etc) / sizeof(from_etc[0]);
-	char path[256];
 	struct stat st;
 
 	numbers[0] = FORMAT;
 	numbers[1] = geteuid();
-	numbers[2] = userns_is_host_root(); /* only then are files the box user's by number */
+	numbers[2] = is_host_root; /* only then are files the box user's by number */
 	h = mix(h, numbers, sizeof(numbers));
-	for (size_t i = 0; i < sources_n + 2; i++) {
-		(void)snprintf(path, sizeof(path), "/etc/%s",
-			i < sources_n ? from_etc[i] : i == sources_n ? "passwd" : "group");
-		if (lstat(path, &st) < 0)
+	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
+		if (stat(seen[i], &st) < 0)
 			continue;
 		numbers[0] = i;
 		numbers[1] = (uint64_t)st.st_mtim.tv_sec;
@@ -187,7 +189,7 @@ static uint64_t digest(void)
 	return h;
 }
 
-static int make_thing(int dir, const struct made *m, struct err *err)
+static int make_thing(int dir, const struct made *m, bool is_host_root, struct err *err)
 {
 	if (!m->text) {
 		if (mkdirat(dir, m->path, 0700) < 0)
@@ -202,7 +204,7 @@ static int make_thing(int dir, const struct made *m, struct err *err)
 	if (fchmodat(dir, m->path, m->mode, 0) < 0)
 		return err_sys(err, "chmod '%s'", m->path);
 	/* Ids are the box's own: an idmapped mount shows disk id 1000 as the box's 1000. */
-	if (m->is_users && userns_is_host_root() && fchownat(dir, m->path, 1000, 1000, 0) < 0)
+	if (m->is_users && is_host_root && fchownat(dir, m->path, 1000, 1000, 0) < 0)
 		return err_sys(err, "give '%s' to user", m->path);
 	return 0;
 }
@@ -272,12 +274,12 @@ static int make_accounts(int dir, const char *file, const char *own, struct err 
 	return 0;
 }
 
-static int fill(int dir, struct err *err)
+static int fill(int dir, bool is_host_root, struct err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < sizeof(things) / sizeof(things[0]); i++)
-		r = make_thing(dir, &things[i], err);
+		r = make_thing(dir, &things[i], is_host_root, err);
 	if (r >= 0)
 		r = make_accounts(dir, "passwd",
 			"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n", err);
@@ -309,7 +311,7 @@ static int fill(int dir, struct err *err)
 	return r;
 }
 
-static int make(const char *parent, const char *name, struct err *err)
+static int make(const char *parent, const char *name, bool is_host_root, struct err *err)
 {
 	AUTO_FD int parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC), dir = -EBADF;
 	char fresh[64];
@@ -327,7 +329,8 @@ static int make(const char *parent, const char *name, struct err *err)
 	if (dir < 0)
 		r = err_sys(err, "open '%s'", fresh);
 	else
-		r = fchmod(dir, 0755) < 0 ? err_sys(err, "chmod '%s'", fresh) : fill(dir, err);
+		r = fchmod(dir, 0755) < 0 ? err_sys(err, "chmod '%s'", fresh)
+					   : fill(dir, is_host_root, err);
 	/* Somebody else may have been faster: theirs is as good. */
 	if (r >= 0 && renameat(parent_fd, fresh, parent_fd, name) == 0)
 		return 0;
@@ -341,7 +344,7 @@ static int make(const char *parent, const char *name, struct err *err)
 	return r;
 }
 
-int template_base(char **ret, struct err *err)
+int template_base(bool is_host_root, char **ret, struct err *err)
 {
 	AUTO_FREE char *state = NULL, *parent = NULL, *path = NULL;
 	char name[64];
@@ -349,13 +352,13 @@ int template_base(char **ret, struct err *err)
 
 	if (r < 0)
 		return r;
-	(void)snprintf(name, sizeof(name), "base-%016llx", (unsigned long long)digest());
+	(void)snprintf(name, sizeof(name), "base-%016llx", (unsigned long long)digest(is_host_root));
 	path = text_format("%s/templates/%s", state, name);
 	if (access(path, F_OK) < 0) {
 		parent = text_format("%s/templates", state);
 		r = tree_make_dirs(parent, 0755, err);
 		if (r >= 0)
-			r = make(parent, name, err);
+			r = make(parent, name, is_host_root, err);
 		if (r < 0)
 			return err_wrap(err, "base template");
 	}

@@ -48,7 +48,9 @@ static void namespaces(const struct box *b, struct wall_record *w)
 	};
 
 	for (int i = 0; i < WIRE_NS_COUNT; i++) {
-		uint64_t inside = b->readback.namespaces[i], outside = b->own_namespaces[i];
+		uint64_t outside = b->own_namespaces[i];
+		uint64_t inside = b->readback.namespaces[i] ? b->readback.namespaces[i]
+							    : b->box_namespaces[i];
 		bool is_own = inside != 0 && outside != 0 && inside != outside;
 
 		set(&w[walls[i]], is(is_own), "%s:[%llu]", wire_namespace_names[i],

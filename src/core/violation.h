@@ -16,8 +16,8 @@
 
 struct violation {
 	enum wall wall;
-	char kind[24];	  /* stable word: "syscall", "write", "connect", "memory", "timeout", … */
-	char tried[256];  /* what was tried, quoted for a terminal */
+	char kind[24];   /* stable word: "syscall", "write", "connect", "memory", "timeout", … */
+	char tried[256]; /* what was tried, quoted for a terminal */
 	char instead[200]; /* what would allow it, or what to do instead */
 	uint64_t count;
 };

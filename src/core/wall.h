@@ -43,7 +43,7 @@ enum wall {
 };
 
 enum wall_level {
-	WALL_LEVEL_OFF,	      /* not wanted */
+	WALL_LEVEL_OFF,       /* not wanted */
 	WALL_LEVEL_PREFERRED, /* built if this machine can; the record says if it could not */
 	WALL_LEVEL_REQUIRED,  /* built, or the sandbox does not start */
 };

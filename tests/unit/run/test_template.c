@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "run/process/box_impl.h"
 #include "sys/tree.h"
+#include "sys/userns.h"
 #include "tap.h"
 
 #include <errno.h>
@@ -64,7 +65,7 @@ static void it_is_made_on_first_use(void)
 	AUTO_FREE char *parent = text_format("%s/templates", state);
 
 	CHECK(access(parent, F_OK) < 0);
-	CHECK_INT(template_base(&base, &err), 0);
+	CHECK_INT(template_base(userns_is_host_root(), &base, &err), 0);
 	CHECK(text_path_below(base, parent));
 	CHECK_INT(mode_of("."), S_IFDIR | 0755);
 	CHECK_INT(entries(parent), 1); /* no half-made one beside it */
@@ -76,7 +77,7 @@ static void it_is_found_again(void)
 	struct stat before, after;
 
 	CHECK_INT(stat(at("etc/passwd"), &before), 0);
-	CHECK_INT(template_base(&again, &err), 0);
+	CHECK_INT(template_base(userns_is_host_root(), &again, &err), 0);
 	CHECK_STR(again, base);
 	CHECK_INT(stat(at("etc/passwd"), &after), 0);
 	CHECK_INT(before.st_ino, after.st_ino);
@@ -140,6 +141,17 @@ static void what_programs_in_usr_need_of_etc_is_copied(void)
 	}
 }
 
+/* Where ids can be given, home is user's; elsewhere everything in a box is the caller's. */
+static void home_belongs_to_user(void)
+{
+	uid_t want = userns_is_host_root() ? 1000 : geteuid();
+	struct stat st;
+
+	CHECK(stat(at("home/user"), &st) == 0 && st.st_uid == want);
+	CHECK(stat(at("workspace"), &st) == 0 && st.st_uid == want);
+	CHECK(stat(at("etc"), &st) == 0 && st.st_uid == geteuid());
+}
+
 static void its_top_links_are_the_host_s(void)
 {
 	static const char *const names[] = {"bin", "sbin", "lib", "lib64"};
@@ -170,7 +182,8 @@ static void two_at_once_agree(void)
 		if (pids[i] == 0) {
 			char *mine = NULL;
 
-			_exit(template_base(&mine, &err) == 0 && strcmp(mine, base) == 0 &&
+			_exit(template_base(userns_is_host_root(), &mine, &err) == 0 &&
+						strcmp(mine, base) == 0 &&
 						access(at("home/user/.bashrc"), R_OK) == 0
 					? 0
 					: 1);
@@ -186,7 +199,7 @@ static void a_state_directory_that_cannot_be_made_is_named(void)
 	char *ret = NULL;
 
 	CHECK_INT(setenv("BAWN_STATE_DIR", "/proc/nowhere", 1), 0);
-	CHECK(template_base(&ret, &err) < 0);
+	CHECK(template_base(userns_is_host_root(), &ret, &err) < 0);
 	CHECK(text_starts(err.msg, "base template: "));
 	CHECK(strstr(err.msg, "/proc/nowhere") != NULL);
 	CHECK(ret == NULL); /* written on success only */
@@ -206,6 +219,7 @@ int main(void)
 		RUN(it_has_users_of_its_own_and_no_password);
 		RUN(nothing_of_the_host_that_could_be_a_secret_is_in_it);
 		RUN(what_programs_in_usr_need_of_etc_is_copied);
+		RUN(home_belongs_to_user);
 		RUN(its_top_links_are_the_host_s);
 		RUN(two_at_once_agree);
 		RUN(a_state_directory_that_cannot_be_made_is_named);

@@ -300,6 +300,15 @@ static int do_kernel_fs(struct apply *a, const struct op *op, const char *type,
 	return fd < 0 ? fd : attach_at(a, fd, op->path, err);
 }
 
+static int do_sysctl(const struct op *op, struct err *err)
+{
+	AUTO_FD int fd = open(op->path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, op->text, strlen(op->text)) < 0)
+		return err_sys(err, "write '%s' to '%s'", op->text, op->path);
+	return 0;
+}
+
 static int do_rlimit(const struct op *op, struct err *err)
 {
 	struct rlimit now, want = {.rlim_cur = op->size, .rlim_max = op->size};
@@ -427,6 +436,8 @@ static int apply_op(struct apply *a, const struct op *op, struct err *err)
 								   : 0;
 	case OP_LOOPBACK:
 		return net_loopback_up(err);
+	case OP_SYSCTL:
+		return do_sysctl(op, err);
 	case OP_CGROUPNS:
 		return unshare(CLONE_NEWCGROUP) < 0 ? err_sys(err, "unshare the cgroup namespace") : 0;
 	case OP_SESSION:

@@ -44,6 +44,7 @@ static void box_init(struct box *b, const struct spec *wanted, const struct spec
 	b->o = o;
 	b->result = result;
 	b->plan.store_slot = -1;
+	b->facts.template_fd = -EBADF;
 	apply_init(&b->apply, &b->plan);
 	b->range_fd = b->init_fd = b->init_peer = b->command_fd = b->command_peer = -EBADF;
 	b->pidfd = b->listener_fd = b->master_fd = b->store_fd = b->signal_fd = b->janitor_fd = -EBADF;
@@ -166,7 +167,6 @@ static int clone_init(struct box *b, struct err *err)
 		return r;
 	b->command_fd = pair[0];
 	b->command_peer = pair[1];
-	b->must_join = b->cgroup && cgroup_fd < 0;
 	b->pid = process_clone(b->plan.namespaces, cgroup_fd, &b->pidfd, err);
 	if (b->pid == -EOPNOTSUPP || (b->pid == -EACCES && cgroup_fd >= 0)) {
 		/* COMPAT(5.7): no CLONE_INTO_CGROUP; join by pid instead. */

@@ -22,7 +22,6 @@ struct box {
 	struct plan plan;
 	struct apply apply;    /* the bawn process's own side */
 	struct cgroup *cgroup; /* or NULL */
-	bool must_join;	       /* v1: pid 1 joins the leaves itself, first of all */
 	bool is_unmapped;      /* ids=preferred, and a file system that cannot map ids */
 	bool late_join;	       /* v2 without CLONE_INTO_CGROUP: we put it in */
 	int range_fd;	       /* holds the id range; init inherits it */
@@ -55,7 +54,10 @@ int facts_environment(const struct spec *s, const struct plan_facts *f, char **c
 /* The caller's home directory; never NULL ("/" if unknown). */
 const char *facts_home(char **caller_env);
 
-/* template.c: the built-in base template as a directory; made on first use. The caller frees *ret. */
+/*
+ * template.c: the built-in base template as a directory; made on first use. Returns a descriptor
+ * that keeps it from being pruned while it is open; the caller frees *ret.
+ */
 int template_base(bool is_host_root, char **ret, struct err *err);
 
 /* init.c, command.c: the box's own processes; never return. */
@@ -69,6 +71,9 @@ int verify_walls(struct box *b, struct err *err);
 void explain_notification(struct box *b);
 /* explain.c: what the end of the run tells: limits hit, names in the command that are hidden. */
 void explain_end(struct box *b);
+
+/* watchdog.c: look at the tree of a box without cgroups; true if it must be killed for its memory. */
+bool watchdog_look(struct box *b);
 
 /* supervise.c: from GO to the end. */
 int supervise(struct box *b, struct err *err);

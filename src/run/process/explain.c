@@ -278,7 +278,7 @@ static void explain_limits(struct box *b)
 		r->oom_killed |= u.oom_kills > 0;
 	}
 	/* Without a cgroup a process meets RLIMIT_DATA, which counts nothing: judge by the peak. */
-	if (b->plan.watch_memory && r->exit_status != 0 &&
+	if ((b->plan.watch & PLAN_WATCH_MEMORY) && r->exit_status != 0 &&
 		r->memory_peak > b->spec->limits.memory_max / 10 * 8)
 		r->oom_killed = true;
 	if (r->oom_killed) {

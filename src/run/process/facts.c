@@ -239,7 +239,7 @@ static bool wants_cgroup(const struct spec *s)
 int facts_gather(const struct spec *s, const struct box_options *o, struct plan_facts *ret,
 	struct err *err)
 {
-	struct plan_facts f = {.uid = geteuid(), .gid = getegid()};
+	struct plan_facts f = {.uid = geteuid(), .gid = getegid(), .template_fd = -EBADF};
 	bool is_base = s->root == SPEC_ROOT_BASE && s->walls[WALL_ROOT] != WALL_LEVEL_OFF;
 	int r;
 
@@ -251,8 +251,10 @@ int facts_gather(const struct spec *s, const struct box_options *o, struct plan_
 	f.has_cpu_dir = access("/sys/devices/system/cpu/online", F_OK) == 0;
 	f.has_dpkg = is_base && access("/var/lib/dpkg/status", F_OK) == 0;
 	r = is_base ? base_user(s, &f, err) : host_user(s, o->environ, &f, err);
-	if (r >= 0 && is_base)
+	if (r >= 0 && is_base) {
 		r = template_base(f.is_host_root, &f.template_dir, err);
+		f.template_fd = r;
+	}
 	/* As root each mount of the host that the box sees is cloned by itself. */
 	if (r >= 0 && f.is_host_root && (!is_base || s->paths_n > 0 || s->cow))
 		r = read_mounts(&f, err);

@@ -171,8 +171,13 @@ static _Noreturn void finish(int sock, pid_t command, int status)
 	struct err ignored;
 
 	kill_all(command, SIGKILL);
-	while (getpid() == 1 && (waitpid(-1, NULL, 0) >= 0 || errno == EINTR))
-		;
+	while (getpid() == 1) {
+		pid_t pid = waitpid(-1, NULL, 0);
+
+		if (pid < 0 && errno != EINTR)
+			break;
+		w.exit.left += pid > 0;
+	}
 	(void)getrusage(RUSAGE_CHILDREN, &u);
 	w.exit.cpu_us = (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
 			(uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
@@ -269,7 +274,7 @@ _Noreturn void init_main(struct box *b)
 	int r;
 
 	/* First of all, while we are one young thread: joining oneself is what v1 does quickly. */
-	if (b->must_join && cgroup_join_self(b->cgroup, &err) < 0)
+	if (b->cgroup && cgroup_join_self(b->cgroup, &err) < 0)
 		fail(sock, -1, &err);
 	/* The other ends are bawn's: holding them here would hide its death from us. */
 	closep(&b->init_fd);

@@ -9,6 +9,7 @@
 #include "run/process/plan.h"
 
 #include "base/mem.h"
+#include "base/own.h"
 #include "run/process/plan_build.h"
 
 #include <errno.h>
@@ -175,11 +176,13 @@ static void choose_cgroup(const struct spec *s, const struct plan_facts *f, stru
 		unsigned bit;
 		uint64_t limit;
 		uint64_t *to;
+		unsigned watch; /* what looks after it without the controller */
 	} rows[] = {
-		{WALL_MEMORY, CGROUP_MEMORY, s->limits.memory_max, &p->cgroup_limits.memory_max},
-		{WALL_CPU, CGROUP_CPU, s->limits.cpu_milli, &p->cgroup_limits.cpu_milli},
-		{WALL_PIDS, CGROUP_PIDS, s->limits.pids_max, &p->cgroup_limits.pids_max},
-		{WALL_IO, CGROUP_IO, s->limits.io_bps, &p->cgroup_limits.io_bps},
+		{WALL_MEMORY, CGROUP_MEMORY, s->limits.memory_max, &p->cgroup_limits.memory_max,
+			PLAN_WATCH_MEMORY},
+		{WALL_CPU, CGROUP_CPU, s->limits.cpu_milli, &p->cgroup_limits.cpu_milli, PLAN_WATCH_CPU},
+		{WALL_PIDS, CGROUP_PIDS, s->limits.pids_max, &p->cgroup_limits.pids_max, PLAN_WATCH_PIDS},
+		{WALL_IO, CGROUP_IO, s->limits.io_bps, &p->cgroup_limits.io_bps, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -192,10 +195,8 @@ static void choose_cgroup(const struct spec *s, const struct plan_facts *f, stru
 		/* io has no stand-in; the others fall back to rlimits (plan_command.c). */
 		if (!has && rows[i].wall == WALL_IO && s->walls[WALL_IO] == WALL_LEVEL_REQUIRED)
 			p->cgroup_required |= rows[i].bit;
-		if (!has && rows[i].wall == WALL_MEMORY)
-			p->watch_memory = true;
-		if (!has && rows[i].wall == WALL_PIDS)
-			p->watch_pids = true;
+		if (!has)
+			p->watch |= rows[i].watch;
 		p->want_cgroup |= has;
 	}
 }
@@ -252,8 +253,9 @@ void plan_facts_done(struct plan_facts *f)
 	}
 	free(f->mounts);
 	free(f->template_dir);
+	closep(&f->template_fd);
 	free(f->box_user);
 	free(f->box_home);
 	free(f->box_shell);
-	*f = (struct plan_facts){0};
+	*f = (struct plan_facts){.template_fd = -EBADF};
 }

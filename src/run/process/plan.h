@@ -58,6 +58,7 @@ enum op_kind {
 	OP_PIVOT,   /* pivot_root, old root detached */
 	OP_HOSTNAME,
 	OP_LOOPBACK,
+	OP_SYSCTL, /* write text to path, a setting of the box's own namespaces */
 	OP_CGROUPNS, /* unshare the cgroup namespace once in the leaf */
 	/* the command */
 	OP_SESSION,  /* own session; own terminal if the caller has one */
@@ -115,6 +116,7 @@ struct plan_facts {
 	struct plan_mount *mounts; /* this host's mounts, in order */
 	size_t mounts_n;
 	char *template_dir; /* root=base: the built template, absolute */
+	int template_fd;    /* keeps it there; -EBADF without */
 	bool has_cpu_dir;   /* /sys/devices/system/cpu */
 	bool has_dpkg;	    /* /var/lib/dpkg */
 	bool has_tty;	    /* one of the command's streams is a terminal */
@@ -122,6 +124,12 @@ struct plan_facts {
 	uid_t box_uid;
 	gid_t box_gid;
 	char *box_user, *box_home, *box_shell;
+};
+
+enum plan_watch {
+	PLAN_WATCH_MEMORY = 1u << 0, /* kill the box when its tree takes more */
+	PLAN_WATCH_PIDS = 1u << 1,   /* tell when RLIMIT_NPROC was reached */
+	PLAN_WATCH_CPU = 1u << 2,    /* keep every session of the box at low priority */
 };
 
 struct plan {
@@ -137,8 +145,7 @@ struct plan {
 	struct cgroup_limits cgroup_limits;
 	unsigned cgroup_required;
 	bool want_cgroup;
-	bool watch_memory; /* no cgroup: poll the tree's memory instead */
-	bool watch_pids;   /* no cgroup: look how many tasks there are, to tell when RLIMIT_NPROC bit */
+	unsigned watch;	   /* enum plan_watch: limits without a cgroup, looked after by polling */
 	unsigned seccomp_flags;
 	struct strv argv, env;
 	char *cwd;

@@ -80,6 +80,28 @@ static void add_limits(struct plan *p, const struct spec *s, const struct plan_f
 		rlimit(p, WALL_DISK, RLIMIT_FSIZE, s->limits.disk_max);
 }
 
+/*
+ * Inotify is charged to the box's user namespace and, above it, to the caller: capped
+ * inside, a box cannot use up the caller's own (the default there is 128).
+ */
+static void add_inotify(struct plan *p, const struct spec *s)
+{
+	static const char *const limits[][2] = {
+		{"/proc/sys/user/max_inotify_instances", "64"},
+		{"/proc/sys/user/max_inotify_watches", "65536"},
+	};
+
+	if (!wanted(s, WALL_RLIMITS) || !wanted(s, WALL_USER))
+		return;
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct op *op = plan_add(p, OP_SYSCTL, OP_SIDE_EARLY, WALL_RLIMITS);
+
+		op->path = mem_strdup(limits[i][0]);
+		op->text = mem_strdup(limits[i][1]);
+		op->is_optional = true; /* a kernel without inotify */
+	}
+}
+
 static void add_identity(struct plan *p, const struct spec *s, const struct plan_facts *f)
 {
 	bool is_root = f->box_uid == 0;
@@ -169,6 +191,7 @@ int plan_add_command(struct plan *p, const struct spec *s, const struct plan_fac
 		(void)add(p, OP_CGROUPNS, WALL_CGROUPNS);
 	if (wanted(s, WALL_TTY))
 		add(p, OP_SESSION, WALL_TTY)->number = f->has_tty;
+	add_inotify(p, s);
 	add_limits(p, s, f);
 	if (wanted(s, WALL_FDS))
 		(void)add(p, OP_FDS, WALL_FDS);

@@ -32,6 +32,7 @@ static const char *const kind_names[OP_COUNT] = {
 	[OP_PIVOT] = "pivot",
 	[OP_HOSTNAME] = "hostname",
 	[OP_LOOPBACK] = "loopback",
+	[OP_SYSCTL] = "sysctl",
 	[OP_CGROUPNS] = "cgroupns",
 	[OP_SESSION] = "session",
 	[OP_RLIMIT] = "rlimit",

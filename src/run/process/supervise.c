@@ -162,6 +162,9 @@ static void on_exit_report(struct loop *l, const struct wire_exit *e)
 	r->cpu_us = e->cpu_us;
 	r->memory_peak = e->rss_peak;
 	r->bytes_written = e->bytes_written;
+	/* Pid 1, the command and who was left: as many as there may be, and a fork was refused. */
+	if ((l->b->plan.watch & PLAN_WATCH_PIDS) && e->left + 3 >= l->b->spec->limits.pids_max)
+		l->b->was_crowded = true;
 }
 
 /* Ctrl-Z inside: stop as the command did, so that the caller's shell gets its prompt. */
@@ -318,66 +321,17 @@ static void on_deadline(struct loop *l)
 	}
 }
 
-/* RSS in bytes of pid and all its descendants, by /proc; without a memory cgroup. */
-static uint64_t tree_memory(pid_t pid, int depth, uint64_t *tasks)
-{
-	char path[64], buf[4096];
-	uint64_t total = 0;
-	ssize_t n;
-	int fd;
-
-	(*tasks)++;
-	(void)snprintf(path, sizeof(path), "/proc/%d/statm", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
-	closep(&fd);
-	if (n > 0) {
-		const char *p;
-
-		buf[n] = 0;
-		p = strchr(buf, ' ');
-		total = p ? strtoull(p + 1, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
-	}
-	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
-	closep(&fd);
-	if (n <= 0 || depth > 32)
-		return total;
-	buf[n] = 0;
-	for (char *p = buf, *end; *p; p = end) {
-		pid_t child = (pid_t)strtoul(p, &end, 10);
-
-		if (end == p)
-			break;
-		total += tree_memory(child, depth + 1, tasks);
-		end += strspn(end, " ");
-	}
-	return total;
-}
-
-static void watchdog(struct loop *l)
+static void on_watch(struct loop *l)
 {
 	struct box *b = l->b;
-	uint64_t tasks = 0, used = tree_memory(b->pid, 0, &tasks);
 
-	/* One less than the limit can be seen at most, and pid 1 is ours. */
-	if (b->spec->limits.pids_max && tasks >= b->spec->limits.pids_max)
-		b->was_crowded = true;
 	l->next_watch_ms = now_ms() + WATCHDOG_MS;
-	if (used > b->result->memory_peak)
-		b->result->memory_peak = used;
-	if (!b->plan.watch_memory || used <= b->spec->limits.memory_max || l->is_killing)
+	if (!watchdog_look(b) || l->is_killing)
 		return;
 	b->result->oom_killed = true;
 	l->is_killing = true;
 	tell(b, WIRE_KILL, 0);
 	l->deadline_ms = now_ms() + LAST_WORD_MS;
-}
-
-static bool is_watched(const struct box *b)
-{
-	return b->plan.watch_memory || b->plan.watch_pids;
 }
 
 static int wait_ms(const struct loop *l)
@@ -386,7 +340,7 @@ static int wait_ms(const struct loop *l)
 
 	if (l->deadline_ms)
 		next = l->deadline_ms;
-	if (is_watched(l->b) && l->is_going && l->next_watch_ms < next)
+	if (l->b->plan.watch && l->is_going && l->next_watch_ms < next)
 		next = l->next_watch_ms;
 	if (next == UINT64_MAX)
 		return -1;
@@ -415,8 +369,8 @@ static void on_events(struct loop *l, struct pollfd *p)
 		l->is_input_open = relay(l->tty_in, b->master_fd);
 	if (l->deadline_ms && now_ms() >= l->deadline_ms)
 		on_deadline(l);
-	if (is_watched(b) && l->is_going && now_ms() >= l->next_watch_ms)
-		watchdog(l);
+	if (b->plan.watch && l->is_going && now_ms() >= l->next_watch_ms)
+		on_watch(l);
 }
 
 /* Everything pid 1 sent before it died is still in the socket. */

@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -344,24 +345,64 @@ static int make(const char *parent, const char *name, bool is_host_root, struct 
 	return r;
 }
 
+/* Templates nobody stands on: of an earlier state of /etc. Theirs are locked by who uses them. */
+static void prune(const char *parent, const char *current)
+{
+	AUTO_DIR DIR *d = opendir(parent);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		AUTO_FD int fd = -EBADF;
+		struct err ignored;
+
+		if (!text_starts(e->d_name, "base-") || strcmp(e->d_name, current) == 0)
+			continue;
+		fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			(void)tree_remove(dirfd(d), e->d_name, &ignored);
+	}
+}
+
+/* Open and lock; -ENOENT if it is not there, or was pruned before we had the lock. */
+static int open_locked(const char *path, struct err *err)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat held, named;
+
+	if (fd < 0)
+		return err_sys(err, "open '%s'", path);
+	if (flock(fd, LOCK_SH) < 0)
+		return err_sys(err, "lock '%s'", path);
+	if (fstat(fd, &held) < 0 || stat(path, &named) < 0)
+		return err_sys(err, "stat '%s'", path);
+	if (held.st_ino != named.st_ino || held.st_nlink == 0)
+		return err_set(err, ENOENT, "'%s' was removed", path);
+	return TAKE_FD(fd);
+}
+
 int template_base(bool is_host_root, char **ret, struct err *err)
 {
 	AUTO_FREE char *state = NULL, *parent = NULL, *path = NULL;
 	char name[64];
-	int r = state_dir(&state, err);
+	int r = state_dir(&state, err), fd;
 
 	if (r < 0)
 		return r;
 	(void)snprintf(name, sizeof(name), "base-%016llx", (unsigned long long)digest(is_host_root));
 	path = text_format("%s/templates/%s", state, name);
-	if (access(path, F_OK) < 0) {
-		parent = text_format("%s/templates", state);
+	fd = open_locked(path, err);
+	for (int tries = 0; fd == -ENOENT && tries < 3; tries++) {
+		if (!parent)
+			parent = text_format("%s/templates", state);
 		r = tree_make_dirs(parent, 0755, err);
 		if (r >= 0)
 			r = make(parent, name, is_host_root, err);
 		if (r < 0)
 			return err_wrap(err, "base template");
+		prune(parent, name);
+		fd = open_locked(path, err);
 	}
-	*ret = TAKE_PTR(path);
-	return 0;
+	if (fd >= 0)
+		*ret = TAKE_PTR(path);
+	return fd;
 }

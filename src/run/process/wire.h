@@ -70,6 +70,7 @@ struct wire_mounts {
 struct wire_exit {
 	int32_t status; /* wait status of the command */
 	uint64_t cpu_us, rss_peak, bytes_written;
+	uint64_t left; /* processes that were still there when the command ended */
 };
 
 struct wire {

@@ -36,7 +36,7 @@ BREACHES = {
     "io": "resources/disk-bandwidth",
     "disk": "resources/disk-fill",
     "rlimits": "resources/open-files",
-    "fds": "fs/leaked-directory-descriptor",
+    "fds": "fs/any-leaked-descriptor",
     "tty": "terminal/callers-terminal",
     "time": "resources/outstay-timeout",
 }
@@ -188,3 +188,15 @@ def test_interrupted_it_cleans_up(bawn, caller):
     out, err = p.communicate(timeout=60)
     assert p.returncode in (128 + signal.SIGINT, 125), (out, err)
     assert traces() <= before
+
+
+def test_the_threat_model_names_every_attack_and_only_files_that_exist(bawn):
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(top, "docs", "threat-model.md"), encoding="utf-8") as f:
+        page = f.read()
+    rows = "\n".join(line for line in page.splitlines() if line.startswith("|"))
+    named = set(re.findall(rf"`((?:{'|'.join(GROUPS)})/[^`]+)`", rows))
+    listed = json.loads(bawn("attack", "--list", "--json").stdout)["attacks"]
+    assert named == {a["name"] for a in listed}
+    files = set(re.findall(r"`((?:src|tests|tools)/[a-z0-9_/.-]+)`", rows))
+    assert files and [f for f in files if not os.path.exists(os.path.join(top, f))] == []

@@ -20,13 +20,16 @@ struct err {
 
 /* Record a failure of our own making. Returns -code. */
 int err_set(struct err *err, int code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4), nonnull));
+	__attribute__((format(printf, 3, 4), nonnull(1, 3)));
 
 /* Record the failure of a libc call, from errno. Returns -errno. */
-int err_sys(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3), nonnull));
+int err_sys(struct err *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3), nonnull(1, 2)));
 
 /* Prepend context to an error already recorded. Returns -err->code. */
-int err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3), nonnull));
+int err_wrap(struct err *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3), nonnull(1, 2)));
 
 /* Append what the user can do about it: "; <hint>". Returns -err->code. */
-int err_hint(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3), nonnull));
+int err_hint(struct err *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3), nonnull(1, 2)));

@@ -23,7 +23,7 @@
 static int open_missing_stdio(void)
 {
 	for (int fd = 0; fd < 3; fd++) {
-		if (fcntl(fd, F_GETFD) >= 0)
+		if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
 			continue;
 		/* open() gives the lowest free number, which is this one. */
 		if (open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd)

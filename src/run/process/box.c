@@ -20,6 +20,7 @@
 #include "sys/sock.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 void box_options_init(struct box_options *o)
@@ -90,12 +92,13 @@ static int catch_signals(struct box *b, struct err *err)
 }
 
 /*
- * The janitor: sleeps until its pipe ends. A byte means "all is removed"; end of
- * file means bawn was killed, and it removes the leaves in its place.
+ * The janitor: started before there is anything to clean up, it sleeps until its
+ * pipe ends. A byte means "all is removed"; end of file means bawn was killed, and once
+ * it is gone its leaves, found by the pid in their names, are removed.
  */
-static _Noreturn void janitor_main(struct box *b, int pipe_fd)
+static _Noreturn void janitor_main(int pipe_fd, int bawn)
 {
-	struct err ignored;
+	struct pollfd gone = {.fd = bawn, .events = POLLIN};
 	char byte;
 	ssize_t n;
 
@@ -103,19 +106,27 @@ static _Noreturn void janitor_main(struct box *b, int pipe_fd)
 	(void)setsid(); /* a terminal's Ctrl-C is not for us */
 	for (int i = 0; i < 3; i++)
 		(void)close(i); /* a reader of our caller's output waits for its end */
+	(void)cgroup_sweep(); /* leaves of earlier runs whose janitor was killed too */
 	do
 		n = read(pipe_fd, &byte, 1);
 	while (n < 0 && errno == EINTR);
-	if (n != 1)
-		(void)cgroup_remove(b->cgroup, &ignored);
+	if (n != 1) {
+		/* Its descriptors are closed before it is dead, and a living owner's leaves are spared. */
+		while (poll(&gone, 1, -1) < 0 && errno == EINTR)
+			;
+		(void)cgroup_sweep();
+	}
 	_exit(0);
 }
 
 static int start_janitor(struct box *b, struct err *err)
 {
-	AUTO_FD int pidfd = -EBADF, in = -EBADF;
+	AUTO_FD int pidfd = -EBADF, in = -EBADF, bawn = -EBADF;
 	int fds[2];
 
+	bawn = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	if (bawn < 0)
+		return err_sys(err, "pidfd_open");
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_sys(err, "pipe");
 	in = fds[0];
@@ -123,7 +134,7 @@ static int start_janitor(struct box *b, struct err *err)
 	b->janitor = process_clone(0, -EBADF, &pidfd, err);
 	if (b->janitor == 0) {
 		closep(&b->janitor_fd);
-		janitor_main(b, in);
+		janitor_main(in, bawn);
 	}
 	return b->janitor < 0 ? (int)b->janitor : 0;
 }
@@ -134,11 +145,10 @@ static int make_cgroup(struct box *b, struct err *err)
 
 	if (!b->plan.want_cgroup)
 		return 0;
-	(void)cgroup_sweep(); /* leaves of runs whose janitor was killed too */
-	r = cgroup_create(&b->plan.cgroup_limits, b->plan.cgroup_required, &b->cgroup, err);
+	r = start_janitor(b, err);
 	if (r < 0)
 		return r;
-	return start_janitor(b, err);
+	return cgroup_create(&b->plan.cgroup_limits, b->plan.cgroup_required, &b->cgroup, err);
 }
 
 /* clone() does not say which namespace it could not make: give up the preferred ones in turn. */

@@ -204,7 +204,7 @@ int cow_load(const char *id, struct cow_run **ret, struct err *err)
 	AUTO_FD int fd = -EBADF;
 	int r = cow_find(id, &name, err);
 
-	if (r < 0)
+	if (r < 0 || !name)
 		return r;
 	runs_fd = cow_open_runs(false, &runs, err);
 	if (runs_fd < 0)

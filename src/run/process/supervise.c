@@ -144,10 +144,12 @@ static void on_box(struct loop *l, const struct wire *w, int *fds, size_t n)
 	struct box *b = l->b;
 	size_t k = 0;
 
-	if ((w->number & 1) && k < n)
-		b->store_fd = TAKE_FD(fds[k++]);
+	if ((w->number & 1) && k < n) {
+		b->store_fd = TAKE_FD(fds[k]);
+		k++;
+	}
 	if ((w->number & 2) && k < n) {
-		b->master_fd = TAKE_FD(fds[k++]);
+		b->master_fd = TAKE_FD(fds[k]);
 		terminal_open(l);
 	}
 }

@@ -168,11 +168,11 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
  * What the template is made of changes by renaming new files into these
  * directories (dpkg, ldconfig and update-alternatives all do), which is seen in their times.
  */
-static uint64_t digest(bool is_host_root)
+static int digest(bool is_host_root, uint64_t *ret, struct err *err)
 {
 	static const char *const seen[] = {"/etc", "/etc/alternatives", "/etc/ssl/certs", "/etc/pam.d",
 		"/etc/ld.so.conf.d", "/etc/profile.d", "/etc/ld.so.cache", "/etc/passwd", "/etc/group"};
-	uint64_t h = 0xcbf29ce484222325ull, numbers[3];
+	uint64_t h = 0xcbf29ce484222325ull, numbers[3] = {0};
 	struct stat st;
 
 	numbers[0] = FORMAT;
@@ -180,14 +180,18 @@ static uint64_t digest(bool is_host_root)
 	numbers[2] = is_host_root; /* only then are files the box user's by number */
 	h = mix(h, numbers, sizeof(numbers));
 	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
-		if (stat(seen[i], &st) < 0)
+		if (stat(seen[i], &st) < 0) {
+			if (errno != ENOENT && errno != ENOTDIR)
+				return err_sys(err, "stat '%s'", seen[i]);
 			continue;
+		}
 		numbers[0] = i;
 		numbers[1] = (uint64_t)st.st_mtim.tv_sec;
 		numbers[2] = (uint64_t)st.st_mtim.tv_nsec;
 		h = mix(h, numbers, sizeof(numbers));
 	}
-	return h;
+	*ret = h;
+	return 0;
 }
 
 static int make_thing(int dir, const struct made *m, bool is_host_root, struct err *err)
@@ -222,8 +226,11 @@ static int copy_etc(int dir, struct err *err)
 		struct err why = {0};
 		int r;
 
-		if (faccessat(from, from_etc[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		if (faccessat(from, from_etc[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno != ENOENT && errno != ENOTDIR)
+				return err_sys(err, "look for '/etc/%s'", from_etc[i]);
 			continue;
+		}
 		r = tree_copy(from, from_etc[i], to, from_etc[i], &left, &why);
 		/* What this user may not read is not for the box either. */
 		if (r < 0 && r != -EACCES && r != -EPERM) {
@@ -259,9 +266,11 @@ static int make_accounts(int dir, const char *file, const char *own, struct err 
 	while (in && fgets(line, sizeof(line), in)) {
 		const char *name_end = strchr(line, ':');
 		const char *id = name_end ? strchr(name_end + 1, ':') : NULL;
-		unsigned long n = id ? strtoul(id + 1, NULL, 10) : 0;
+		const char *digits = id ? id + 1 : "";
+		uint64_t n = 0;
 		bool is_known = text_starts(line, "user:") || text_starts(line, "sudo:");
 
+		(void)text_scan_u64(&digits, &n);
 		/* Members of groups are people of the host: every list ends at its last colon. */
 		if (!id || is_known || n == 0 || (n >= 1000 && n != 65534))
 			continue;
@@ -298,7 +307,9 @@ static int fill(int dir, bool is_host_root, struct err *err)
 		(void)snprintf(path, sizeof(path), "/%s", top_links[i]);
 		n = readlink(path, target, sizeof(target) - 1);
 		if (n <= 0) {
-			if (access(path, F_OK) == 0)
+			if (n < 0 && errno != ENOENT && errno != EINVAL)
+				r = err_sys(err, "read link '%s'", path);
+			else if (access(path, F_OK) == 0)
 				r = err_set(err, EOPNOTSUPP,
 					"'%s' is not a link into /usr: the base template needs a merged "
 					"/usr; use '--root host'",
@@ -384,11 +395,14 @@ int template_base(bool is_host_root, char **ret, struct err *err)
 {
 	AUTO_FREE char *state = NULL, *parent = NULL, *path = NULL;
 	char name[64];
+	uint64_t key = 0;
 	int r = state_dir(&state, err), fd;
 
+	if (r >= 0)
+		r = digest(is_host_root, &key, err);
 	if (r < 0)
-		return r;
-	(void)snprintf(name, sizeof(name), "base-%016llx", (unsigned long long)digest(is_host_root));
+		return err_wrap(err, "base template");
+	(void)snprintf(name, sizeof(name), "base-%016llx", (unsigned long long)key);
 	path = text_format("%s/templates/%s", state, name);
 	fd = open_locked(path, err);
 	for (int tries = 0; fd == -ENOENT && tries < 3; tries++) {

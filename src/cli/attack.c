@@ -222,7 +222,7 @@ static void run_all(struct run *run)
 
 	for (size_t i = 0; i < attack_count() && !interrupted; i++) {
 		const struct attack *a = attack_at(i);
-		int32_t index[ATTACK_BATCH_MAX];
+		int32_t index[ATTACK_BATCH_MAX] = {0};
 		size_t n = 0;
 
 		if (is_done[i] || !is_pending(run, i))

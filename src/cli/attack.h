@@ -170,7 +170,7 @@ int attack_reached(struct attack_report *r, long result, const char *call);
 int attack_try_call(const struct attack *a, const struct attack_ctx *c, struct attack_report *r);
 int attack_try_open(const struct attack *a, const struct attack_ctx *c, struct attack_report *r);
 
-/* Open relative to dir_fd and look for the secret: BROKE if it is there, REFUSED with errno if not. */
+/* Open relative to dir_fd, look for the secret: BROKE if it is there, else REFUSED with errno. */
 int attack_read_secret(
 	const struct attack_ctx *c, int dir_fd, const char *path, struct attack_report *r);
 

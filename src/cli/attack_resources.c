@@ -209,7 +209,7 @@ static int cpu_hog(const struct attack *a, const struct attack_ctx *c, struct at
 	for (long i = hog_count(); i > 0; i--) {
 		pid_t pid = fork();
 
-		/* A session of its own: where the kernel groups by session, each gets a full share. */
+		/* Where the kernel groups by session, each of its own gets a full share. */
 		if (pid == 0) {
 			(void)setsid();
 			while (now_us(CLOCK_MONOTONIC) < end)

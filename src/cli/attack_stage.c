@@ -171,7 +171,10 @@ static int make_sockets(struct attack_stage *s, struct attack_ctx *c, struct err
 /* Say the secret, then let the other side finish: closing early would reset the connection. */
 static void answer_stream(int listener, const char *secret)
 {
-	AUTO_FD int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	/* cppcheck-suppress nullPointer ; nobody asks who calls */
+	struct sockaddr_storage from;
+	socklen_t from_len = sizeof(from);
+	AUTO_FD int fd = accept4(listener, (struct sockaddr *)&from, &from_len, SOCK_CLOEXEC);
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	char bytes[64];
 

@@ -23,7 +23,7 @@
 #define IO_BPS     MIB /* of the box whose bandwidth is measured */
 #define IO_BYTES   (3 * MIB)
 
-/* Write up to `want` bytes into a new file in dir. Returns how many fit; errno says why not more. */
+/* Write up to `want` bytes to a new file in dir; returns how many fit, errno says why not more. */
 static uint64_t fill_file(const char *dir, uint64_t want)
 {
 	static char block[MIB];

@@ -448,6 +448,11 @@ static bool is_run_id(const char *id)
 	       strspn(id, ok) == n;
 }
 
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct cow_entry *)a)->path, ((const struct cow_entry *)b)->path);
+}
+
 /* Everything into the directory dir_fd; its name says that it is half-made. */
 static int keep_into(struct keep *k, int upper_fd, int lower_fd, int dir_fd, struct err *err)
 {
@@ -464,6 +469,9 @@ static int keep_into(struct keep *k, int upper_fd, int lower_fd, int dir_fd, str
 		return err_sys(err, "open '%s'", COW_FILES);
 	k->files_fd = files;
 	r = keep_dir(k, upper, lower_fd, 0, 0, err);
+	/* One order for people and programs; a directory sorts before what is in it. */
+	if (r == 0 && k->run->n > 1)
+		qsort(k->run->entries, k->run->n, sizeof(*k->run->entries), by_path);
 	if (r == 0 && k->run->n > 0)
 		r = cow_write_manifest(k->run, dir_fd, err);
 	return r;

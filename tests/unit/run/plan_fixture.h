@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "tap.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,7 @@ static inline void as_root(void)
 		.cgroup = CGROUP_V2,
 		.cgroup_controllers = CGROUP_MEMORY | CGROUP_CPU | CGROUP_PIDS | CGROUP_IO,
 		.landlock_abi = 6,
+		.template_fd = -EBADF,
 		.has_cpu_dir = true,
 		.has_dpkg = true,
 		.box_user = mem_strdup("root"),

@@ -30,8 +30,36 @@ static void a_user_leaves_nothing_to_the_host_side(void)
 {
 	as_user();
 	CHECK_INT(build(), 0);
-	CHECK_INT(p.ops[0].side, OP_SIDE_INIT);
-	CHECK_INT(p.ops[0].kind, OP_PRIVATE);
+	CHECK_INT(p.ops[0].side, OP_SIDE_EARLY);
+	done();
+}
+
+/* It runs while the other process still makes mounts, and before pid 1 is tied to its parent. */
+static void what_is_early_needs_no_mount(void)
+{
+	as_root();
+	CHECK_INT(build(), 0);
+	for (size_t i = 0; i < p.n; i++)
+		if (p.ops[i].side == OP_SIDE_EARLY)
+			CHECK(p.ops[i].slot < 0);
+	CHECK_INT(the(OP_PRIVATE, NULL)->side, OP_SIDE_EARLY);
+	CHECK_INT(the(OP_HOSTNAME, NULL)->side, OP_SIDE_EARLY);
+	CHECK_STR(the(OP_HOSTNAME, NULL)->text, "bawn");
+	CHECK_INT(the(OP_LOOPBACK, NULL)->side, OP_SIDE_EARLY);
+	done();
+}
+
+/* A setting of the box's own user namespace; without one it would be the machine's. */
+static void inotify_is_capped_in_the_box_s_own_namespace_only(void)
+{
+	as_root();
+	CHECK_INT(build(), 0);
+	CHECK_STR(the(OP_SYSCTL, "/proc/sys/user/max_inotify_instances")->text, "64");
+	done();
+	as_root();
+	s.walls[WALL_USER] = s.walls[WALL_IDS] = WALL_LEVEL_OFF;
+	CHECK_INT(build(), 0);
+	CHECK_INT(count(OP_SYSCTL), 0);
 	done();
 }
 
@@ -550,6 +578,8 @@ int main(void)
 {
 	RUN(sides_come_in_order);
 	RUN(a_user_leaves_nothing_to_the_host_side);
+	RUN(what_is_early_needs_no_mount);
+	RUN(inotify_is_capped_in_the_box_s_own_namespace_only);
 	RUN(every_slot_is_made_once_and_before_its_use);
 	RUN(mounts_go_from_the_outside_in);
 	RUN(the_host_tree_is_read_only_and_the_directory_is_not);

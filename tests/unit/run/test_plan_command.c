@@ -20,7 +20,7 @@ static void limits_go_to_the_cgroup_where_there_is_one(void)
 	s.limits.cpu_milli = 500;
 	s.walls[WALL_CPU] = WALL_LEVEL_REQUIRED;
 	CHECK_INT(build(), 0);
-	CHECK(p.want_cgroup && !p.watch_memory);
+	CHECK(p.want_cgroup && p.watch == 0);
 	CHECK_INT(p.cgroup_limits.memory_max, s.limits.memory_max);
 	CHECK_INT(p.cgroup_limits.pids_max, s.limits.pids_max);
 	CHECK_INT(p.cgroup_limits.cpu_milli, 500);
@@ -35,7 +35,8 @@ static void without_a_cgroup_weaker_limits_stand_in(void)
 	s.limits.cpu_milli = 500;
 	s.walls[WALL_CPU] = WALL_LEVEL_PREFERRED;
 	CHECK_INT(build(), 0);
-	CHECK(!p.want_cgroup && p.watch_memory);
+	CHECK(!p.want_cgroup);
+	CHECK_INT(p.watch, PLAN_WATCH_MEMORY | PLAN_WATCH_PIDS | PLAN_WATCH_CPU);
 	CHECK_INT(p.cgroup_limits.memory_max, 0);
 	CHECK(rlimit(RLIMIT_NPROC) && rlimit(RLIMIT_NPROC)->size == s.limits.pids_max);
 	CHECK(rlimit(RLIMIT_DATA) != NULL);
@@ -48,7 +49,7 @@ static void a_wall_that_is_off_has_no_limit(void)
 	as_root();
 	s.walls[WALL_MEMORY] = s.walls[WALL_PIDS] = WALL_LEVEL_OFF;
 	CHECK_INT(build(), 0);
-	CHECK(!p.want_cgroup && !p.watch_memory);
+	CHECK(!p.want_cgroup && p.watch == 0);
 	done();
 }
 
@@ -296,6 +297,7 @@ static void every_kind_and_side_has_a_name(void)
 	for (int i = 0; i < OP_COUNT; i++)
 		CHECK(op_kind_name((enum op_kind)i) && op_kind_name((enum op_kind)i)[0]);
 	CHECK_STR(op_side_name(OP_SIDE_HOST), "host");
+	CHECK_STR(op_side_name(OP_SIDE_EARLY), "early");
 	CHECK_STR(op_side_name(OP_SIDE_INIT), "init");
 	CHECK_STR(op_side_name(OP_SIDE_COMMAND), "command");
 }

@@ -15,11 +15,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 static char state[] = "/tmp/test_template.XXXXXX";
-static char *base; /* the template, absolute */
+static char *base;        /* the template, absolute */
+static int held = -EBADF; /* keeps it from being pruned */
 static struct err err;
 
 static const char *at(const char *rel)
@@ -65,7 +67,10 @@ static void it_is_made_on_first_use(void)
 	AUTO_FREE char *parent = text_format("%s/templates", state);
 
 	CHECK(access(parent, F_OK) < 0);
-	CHECK_INT(template_base(userns_is_host_root(), &base, &err), 0);
+	held = template_base(userns_is_host_root(), &base, &err);
+	if (!CHECK(held >= 0))
+		return;
+	CHECK_INT(fcntl(held, F_GETFD), FD_CLOEXEC);
 	CHECK(text_path_below(base, parent));
 	CHECK_INT(mode_of("."), S_IFDIR | 0755);
 	CHECK_INT(entries(parent), 1); /* no half-made one beside it */
@@ -74,10 +79,12 @@ static void it_is_made_on_first_use(void)
 static void it_is_found_again(void)
 {
 	AUTO_FREE char *again = NULL;
+	AUTO_FD int fd = -EBADF;
 	struct stat before, after;
 
 	CHECK_INT(stat(at("etc/passwd"), &before), 0);
-	CHECK_INT(template_base(userns_is_host_root(), &again, &err), 0);
+	fd = template_base(userns_is_host_root(), &again, &err);
+	CHECK(fd >= 0);
 	CHECK_STR(again, base);
 	CHECK_INT(stat(at("etc/passwd"), &after), 0);
 	CHECK_INT(before.st_ino, after.st_ino);
@@ -182,7 +189,7 @@ static void two_at_once_agree(void)
 		if (pids[i] == 0) {
 			char *mine = NULL;
 
-			_exit(template_base(userns_is_host_root(), &mine, &err) == 0 &&
+			_exit(template_base(userns_is_host_root(), &mine, &err) >= 0 &&
 						strcmp(mine, base) == 0 &&
 						access(at("home/user/.bashrc"), R_OK) == 0
 					? 0
@@ -192,6 +199,26 @@ static void two_at_once_agree(void)
 	for (size_t i = 0; i < 4; i++)
 		CHECK(waitpid(pids[i], &status, 0) == pids[i] && status == 0);
 	CHECK_INT(entries(parent), 1);
+}
+
+/* A host that is upgraded would otherwise leave one behind each time. */
+static void old_ones_go_when_a_new_one_is_made_unless_they_are_in_use(void)
+{
+	AUTO_FREE char *parent = text_format("%s/templates", state), *mine = NULL;
+	AUTO_FREE char *idle = text_format("%s/base-0000000000000001", parent);
+	AUTO_FREE char *used = text_format("%s/base-0000000000000002", parent);
+	AUTO_FD int dir = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC), lock = -EBADF,
+		    fd = -EBADF;
+
+	CHECK(mkdir(idle, 0755) == 0 && mkdir(used, 0755) == 0);
+	lock = open(used, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(lock >= 0 && flock(lock, LOCK_SH) == 0);
+	CHECK_INT(tree_remove(dir, strrchr(base, '/') + 1, &err), 0);
+	fd = template_base(userns_is_host_root(), &mine, &err);
+	CHECK(fd >= 0);
+	CHECK(access(idle, F_OK) < 0 && errno == ENOENT);
+	CHECK_INT(access(used, F_OK), 0);
+	CHECK_INT(access(base, F_OK), 0);
 }
 
 static void a_state_directory_that_cannot_be_made_is_named(void)
@@ -222,9 +249,11 @@ int main(void)
 		RUN(home_belongs_to_user);
 		RUN(its_top_links_are_the_host_s);
 		RUN(two_at_once_agree);
+		RUN(old_ones_go_when_a_new_one_is_made_unless_they_are_in_use);
 		RUN(a_state_directory_that_cannot_be_made_is_named);
 	}
 	free(base);
+	closep(&held);
 	if (tree_remove(tmp, state + strlen("/tmp/"), &err) < 0)
 		tap_print("# %s\n", err.msg);
 	return tap_done();

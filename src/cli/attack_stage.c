@@ -15,6 +15,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <mqueue.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -31,12 +32,13 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 enum { SOCK_TCP, SOCK_TCP6, SOCK_UDP, SOCK_ABSTRACT, SOCK_PATH, SOCKS };
 
 struct attack_stage {
-	char name[64];  /* of the directory, below /tmp */
+	char name[64];  /* of the directory, below attack_stage_parent() */
 	char queue[64]; /* "/bawn-attack-…", also in /dev/shm */
 	int shm, msg, sem;
 	int socks[SOCKS];
@@ -82,12 +84,29 @@ static int make_files(const struct attack_ctx *c, struct err *err)
 	return r;
 }
 
+/*
+ * Every box has a /tmp and a /var/tmp of its own. A disk comes first: its bandwidth
+ * can be limited, and before Linux 6.3 tmpfs cannot be id-mapped.
+ */
+const char *attack_stage_parent(void)
+{
+	struct statfs tmp, var;
+
+	if (statfs("/tmp", &tmp) == 0 && tmp.f_type == TMPFS_MAGIC &&
+		statfs("/var/tmp", &var) == 0 && var.f_type != TMPFS_MAGIC &&
+		access("/var/tmp", W_OK) == 0)
+		return "/var/tmp";
+	return "/tmp";
+}
+
 static int make_dir(struct attack_stage *s, struct attack_ctx *c, struct err *err)
 {
-	(void)snprintf(c->dir, sizeof(c->dir), "/tmp/bawn-attack.XXXXXX");
+	const char *parent = attack_stage_parent();
+
+	(void)snprintf(c->dir, sizeof(c->dir), "%s/bawn-attack.XXXXXX", parent);
 	if (!mkdtemp(c->dir))
 		return err_sys(err, "stage: make '%s'", c->dir);
-	(void)snprintf(s->name, sizeof(s->name), "%.60s", c->dir + strlen("/tmp/"));
+	(void)snprintf(s->name, sizeof(s->name), "%.60s", c->dir + strlen(parent) + 1);
 	if (chmod(c->dir, 0755) < 0)
 		return err_sys(err, "stage: chmod '%s'", c->dir);
 	(void)snprintf(c->canary, sizeof(c->canary), "%.200s/canary", c->dir);
@@ -352,7 +371,7 @@ int attack_stage_stdin(const struct attack_stage *s)
 
 struct attack_stage *attack_stage_close(struct attack_stage *s)
 {
-	AUTO_FD int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD int tmp = open(attack_stage_parent(), O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct err ignored;
 
 	if (!s)

@@ -24,7 +24,9 @@ bool masks_is_env_file(const char *name)
 
 	if (strncmp(name, ".env", 4) != 0)
 		return false;
-	/* ".environment" and ".envoy" are other words; ".env", ".env.x", ".env-x", ".envrc" count. */
+	/*
+	 * ".environment" and ".envoy" are other words; ".env", ".env.x", ".env-x", ".envrc" count.
+	 */
 	if (isalnum((unsigned char)name[4]) && strncmp(name + 4, "rc", 2) != 0)
 		return false;
 	dot = strrchr(name + 1, '.');
@@ -180,7 +182,9 @@ static bool is_safe_key(const struct git_key *k, unsigned flags)
 		"objectformat", "refstorage", "partialclone", "preciousobjects", NULL};
 
 	if (strcmp(k->section, "core") == 0) {
-		/* A submodule's checkout lies above its git directory; elsewhere it could be $HOME. */
+		/*
+		 * A submodule's checkout lies above its git directory; elsewhere it could be $HOME.
+		 */
 		if (strcmp(k->key, "worktree") == 0)
 			return (flags & MASKS_GIT_MODULE) && value_starts(k, "../");
 		return is_in(k->key, core);

@@ -29,7 +29,8 @@ static uint64_t attr_bits(unsigned attrs)
 
 int mount_clone(int dir_fd, const char *path, unsigned attrs, struct err *err)
 {
-	unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW;
+	unsigned flags =
+		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW;
 	int fd;
 
 	if (*path == 0)
@@ -42,8 +43,8 @@ int mount_clone(int dir_fd, const char *path, unsigned attrs, struct err *err)
 	return fd;
 }
 
-static int set_attr(int fd, const char *path, unsigned flags, struct mount_attr *args,
-	struct err *err)
+static int set_attr(
+	int fd, const char *path, unsigned flags, struct mount_attr *args, struct err *err)
 {
 	if (syscall(SYS_mount_setattr, fd, path, flags, args, sizeof(*args)) < 0)
 		return err_sys(err, args->userns_fd ? "map the ids of a mount" : "change a mount");
@@ -129,7 +130,9 @@ int mount_tmpfs(uint64_t size, uint64_t inodes, mode_t mode, unsigned attrs, str
 	return r < 0 ? r : fs_mount(fs, "tmpfs", attrs, err);
 }
 
-/* Layers by /proc/self/fd: works since overlayfs has the new mount API, needs no path of the host. */
+/*
+ * Layers by /proc/self/fd: works since overlayfs has the new mount API, needs no path of the host.
+ */
 static int overlay_lower(int fs, const int *lower_fds, size_t n, struct err *err)
 {
 	char value[1024];
@@ -141,8 +144,8 @@ static int overlay_lower(int fs, const int *lower_fds, size_t n, struct err *err
 	return fs_set(fs, "lowerdir", value, err);
 }
 
-int mount_overlay(const int *lower_fds, size_t lower_n, int upper_fd, bool in_userns, unsigned attrs,
-	struct err *err)
+int mount_overlay(const int *lower_fds, size_t lower_n, int upper_fd, bool in_userns,
+	unsigned attrs, struct err *err)
 {
 	AUTO_FD int fs = fs_open("overlay", err);
 	char value[64];
@@ -247,8 +250,8 @@ int mount_make_target(int root_fd, const char *path, bool want_file, struct err 
 		if (parent < 0)
 			return parent;
 		if (i == n && want_file) {
-			AUTO_FD int fd =
-				openat(parent, slash + 1, O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0644);
+			AUTO_FD int fd = openat(parent, slash + 1,
+				O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0644);
 
 			if (fd < 0 && faccessat(parent, slash + 1, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 				return err_sys(err, "make '%s' in the new root", path);

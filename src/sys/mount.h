@@ -40,8 +40,8 @@ int mount_tmpfs(uint64_t size, uint64_t inodes, mode_t mode, unsigned attrs, str
  * COMPAT(6.15): before, layers must be attached in our namespace: -EINVAL here
  * when they are detached. in_userns selects user.* xattrs.
  */
-int mount_overlay(const int *lower_fds, size_t lower_n, int upper_fd, bool in_userns, unsigned attrs,
-	struct err *err);
+int mount_overlay(const int *lower_fds, size_t lower_n, int upper_fd, bool in_userns,
+	unsigned attrs, struct err *err);
 
 /* Detached instance of a kernel file system: "proc", "devpts" with its one option or NULL. */
 int mount_kernel_fs(const char *type, const char *const *options, unsigned attrs, struct err *err);

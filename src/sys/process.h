@@ -30,5 +30,7 @@ int process_cloexec_from(int first, const int *keep, size_t keep_n, struct err *
 /* Start time in clock ticks since boot, from /proc/<pid>/stat; 0 if gone. */
 uint64_t process_start_time(pid_t pid);
 
-/* The inode number that names a namespace: "user", "mnt", … of pid ("self" if 0); 0 if unreadable. */
+/*
+ * The inode number that names a namespace: "user", "mnt", … of pid ("self" if 0); 0 if unreadable.
+ */
 uint64_t process_namespace(pid_t pid, const char *name);

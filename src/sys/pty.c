@@ -33,7 +33,10 @@ void pty_copy_size(int from, int to)
 {
 	struct winsize size;
 
-	/* A terminal without a size (a pipe end, a serial line) leaves the default: nothing to report. */
+	/*
+	 * A terminal without a size (a pipe end, a serial line) leaves the default: nothing to
+	 * report.
+	 */
 	if (ioctl(from, TIOCGWINSZ, &size) == 0)
 		(void)ioctl(to, TIOCSWINSZ, &size);
 }

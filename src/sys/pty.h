@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <termios.h>
 
-/* Open a pair in the devpts mounted at dir ("/dev/pts"). Both CLOEXEC; the slave is not yet anyone's terminal. */
+/*
+ * Open a pair in the devpts mounted at dir ("/dev/pts"). Both CLOEXEC; the slave is not yet
+ * anyone's terminal.
+ */
 int pty_open(const char *dir, int *ret_master, int *ret_slave, struct err *err);
 
 /* Copy window size (and, the first time, terminal settings) from one terminal to another. */

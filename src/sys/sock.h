@@ -18,6 +18,7 @@ int sock_send(int fd, const void *data, size_t n, const int *fds, size_t fds_n, 
 
 /*
  * Receive one packet of at most n bytes and at most *fds_n descriptors (CLOEXEC);
- * *fds_n becomes the number received. Returns the length, 0 at end of file. A cut packet is -EBADMSG.
+ * *fds_n becomes the number received. Returns the length, 0 at end of file. A cut packet is
+ * -EBADMSG.
  */
 ssize_t sock_receive(int fd, void *data, size_t n, int *fds, size_t *fds_n, struct err *err);

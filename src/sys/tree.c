@@ -253,7 +253,9 @@ int tree_copy_data(int from_fd, int to_fd, uint64_t max_bytes, struct err *err)
 
 	if (fstat(from_fd, &st) < 0)
 		return err_sys(err, "copy: stat");
-	/* First the size: it fails with EFBIG where a sparse giant does not fit this file system. */
+	/*
+	 * First the size: it fails with EFBIG where a sparse giant does not fit this file system.
+	 */
 	if (ftruncate(to_fd, st.st_size) < 0)
 		return err_sys(err, "copy: set the size to %lld bytes", (long long)st.st_size);
 	while (at < st.st_size) {

@@ -59,12 +59,12 @@ static void print_map(const struct userns_extent *e, unsigned n, char *out, size
 
 	out[0] = 0;
 	for (unsigned i = 0; i < n && used < size; i++)
-		used += (size_t)snprintf(
-			out + used, size - used, "%u %u %u\n", e[i].inside, e[i].outside, e[i].count);
+		used += (size_t)snprintf(out + used, size - used, "%u %u %u\n", e[i].inside,
+			e[i].outside, e[i].count);
 }
 
-static int run_helper(const char *helper, pid_t pid, const struct userns_extent *e, unsigned n,
-	struct err *err)
+static int run_helper(
+	const char *helper, pid_t pid, const struct userns_extent *e, unsigned n, struct err *err)
 {
 	char numbers[1 + 3 * USERNS_EXTENTS][12];
 	char *argv[3 + 3 * USERNS_EXTENTS] = {(char *)(uintptr_t)helper};
@@ -101,7 +101,9 @@ int userns_write(pid_t pid, const struct userns_map *map, struct err *err)
 		r = run_helper("newuidmap", pid, map->uid, map->uid_n, err);
 		return r < 0 ? r : run_helper("newgidmap", pid, map->gid, map->gid_n, err);
 	}
-	/* user_namespaces(7): without CAP_SETGID outside, setgroups must be denied before gid_map. */
+	/*
+	 * user_namespaces(7): without CAP_SETGID outside, setgroups must be denied before gid_map.
+	 */
 	if (map->gid_n == 1 && map->gid[0].count == 1) {
 		r = put(pid, "setgroups", "deny", err);
 		if (r < 0)
@@ -156,7 +158,10 @@ int userns_subid(const char *file, uid_t uid, const char *user, uint32_t count, 
 
 static int try_range(int fd, uint32_t n)
 {
-	/* An OFD lock belongs to the open file, not to a process: it lives until the last copy is closed. */
+	/*
+	 * An OFD lock belongs to the open file, not to a process: it lives until the last copy is
+	 * closed.
+	 */
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1};
 
 	return fcntl(fd, F_OFD_SETLK, &lock);

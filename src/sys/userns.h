@@ -22,10 +22,15 @@ struct userns_map {
 	bool by_helper; /* write by newuidmap/newgidmap: more than the caller's own id, rootless */
 };
 
-/* True if we are root of the initial user namespace with CAP_SYS_ADMIN: may idmap, use any range. */
+/*
+ * True if we are root of the initial user namespace with CAP_SYS_ADMIN: may idmap, use any range.
+ */
 bool userns_is_host_root(void);
 
-/* Write the maps of pid. Single-id maps of an unprivileged caller deny setgroups first, as the kernel demands. */
+/*
+ * Write the maps of pid. Single-id maps of an unprivileged caller deny setgroups first, as the
+ * kernel demands.
+ */
 int userns_write(pid_t pid, const struct userns_map *map, struct err *err);
 
 /*
@@ -35,7 +40,8 @@ int userns_write(pid_t pid, const struct userns_map *map, struct err *err);
 int userns_subid(const char *file, uid_t uid, const char *user, uint32_t count, uint32_t *ret_start,
 	struct err *err);
 
-#define USERNS_RANGE_FIRST 0x70000000u /* above what systemd-nspawn hands out (ends at 0x6fffffff) */
+#define USERNS_RANGE_FIRST                                                                         \
+	0x70000000u /* above what systemd-nspawn hands out (ends at 0x6fffffff) */
 #define USERNS_RANGE_SIZE  0x10000u
 #define USERNS_RANGE_COUNT 0x0fffu
 

@@ -71,7 +71,10 @@ static int park(struct apply *a, int slot, struct err *err)
 	if (a->is_parked[slot])
 		return 0;
 	if (a->root_fd >= 0) {
-		/* Below where /proc will be mounted: out of sight, and never on top of the root itself. */
+		/*
+		 * Below where /proc will be mounted: out of sight, and never on top of the root
+		 * itself.
+		 */
 		AUTO_FD int target = mount_resolve(a->root_fd, "/proc", err);
 
 		r = target < 0 ? target : mount_attach(a->slots[slot], target, err);
@@ -92,7 +95,9 @@ static int do_tree(struct apply *a, const struct op *op, struct err *err)
 	if (fd < 0)
 		return fd;
 	r = mount_change(fd, op->attrs | MOUNT_PRIVATE, idmap ? a->userns_fd : -EBADF, err);
-	/* A file system that cannot map ids shows its files as nobody's: readable as any other's. */
+	/*
+	 * A file system that cannot map ids shows its files as nobody's: readable as any other's.
+	 */
 	if (r < 0 && idmap && (op->is_optional || op->soft)) {
 		a->is_unmapped |= op->soft;
 		r = mount_change(fd, op->attrs | MOUNT_PRIVATE, -EBADF, err);
@@ -109,8 +114,8 @@ static int do_tree(struct apply *a, const struct op *op, struct err *err)
 
 static int try_overlay(struct apply *a, const struct op *op, struct err *err)
 {
-	AUTO_FD int upper =
-		openat(a->slots[op->upper], op->text, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD int upper = openat(
+		a->slots[op->upper], op->text, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int fd;
 
 	if (upper < 0)
@@ -129,7 +134,10 @@ static int do_overlay(struct apply *a, const struct op *op, struct err *err)
 	if (r != -EINVAL)
 		return r;
 	if (!a->must_park && op->side == OP_SIDE_HOST) {
-		/* Parking must not be seen by the host: a mount namespace of our own, for this process only. */
+		/*
+		 * Parking must not be seen by the host: a mount namespace of our own, for this
+		 * process only.
+		 */
 		if (unshare(CLONE_NEWNS) < 0)
 			return err_sys(err, "unshare mounts");
 		r = mount_make_private(err);
@@ -221,7 +229,8 @@ static int do_attach(struct apply *a, const struct op *op, struct err *err)
 	int fd = a->slots[op->slot], r;
 
 	if (fd < 0)
-		return op->is_optional ? 0 : err_set(err, EBADF, "nothing to attach at '%s'", op->path);
+		return op->is_optional ? 0
+				       : err_set(err, EBADF, "nothing to attach at '%s'", op->path);
 	if (op->text) {
 		r = park(a, op->slot, err);
 		if (r < 0)
@@ -325,7 +334,10 @@ static int do_rlimit(const struct op *op, struct err *err)
 
 static int do_ids(const struct op *op, struct err *err)
 {
-	/* Where setgroups is denied (a single-id map) the caller's groups stay; they grant only what others have. */
+	/*
+	 * Where setgroups is denied (a single-id map) the caller's groups stay; they grant only
+	 * what others have.
+	 */
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
 		return err_sys(err, "drop groups");
 	if (setresgid(op->gid, op->gid, op->gid) < 0)
@@ -383,48 +395,34 @@ static int do_landlock(struct apply *a, struct err *err)
 
 static int apply_mount_op(struct apply *a, const struct op *op, struct err *err)
 {
-	static const char *const pts[] = {"newinstance", NULL, "mode", "0620", "ptmxmode", "0666", NULL};
+	static const char *const pts[] = {
+		"newinstance", NULL, "mode", "0620", "ptmxmode", "0666", NULL};
 	int fd;
 
 	switch (op->kind) {
-	case OP_TREE:
-		return do_tree(a, op, err);
+	case OP_TREE: return do_tree(a, op, err);
 	case OP_TMPFS:
 		fd = mount_tmpfs(op->size, op->inodes, op->mode, op->attrs, err);
 		if (fd >= 0)
 			a->slots[op->slot] = fd;
 		return fd < 0 ? fd : 0;
-	case OP_OVERLAY:
-		return do_overlay(a, op, err);
-	case OP_DIR:
-		return do_dir(a, op, err);
-	case OP_EMPTY:
-		return do_empty(a, op, err);
-	case OP_SYMLINK:
-		return do_symlink(a, op, err);
-	case OP_NODE:
-		return do_node(a, op, err);
-	case OP_SEAL:
-		return mount_change(a->slots[op->slot], MOUNT_RDONLY, -EBADF, err);
-	case OP_PRIVATE:
-		return mount_make_private(err);
-	case OP_ROOT:
-		return do_root(a, op, err);
-	case OP_ATTACH:
-		return do_attach(a, op, err);
-	case OP_MASK:
-		return do_mask(a, op, err);
-	case OP_PIN:
-		return do_self_bind(a, op, 0, err);
-	case OP_RDONLY:
-		return do_self_bind(a, op, MOUNT_RDONLY | MOUNT_RECURSIVE, err);
+	case OP_OVERLAY: return do_overlay(a, op, err);
+	case OP_DIR: return do_dir(a, op, err);
+	case OP_EMPTY: return do_empty(a, op, err);
+	case OP_SYMLINK: return do_symlink(a, op, err);
+	case OP_NODE: return do_node(a, op, err);
+	case OP_SEAL: return mount_change(a->slots[op->slot], MOUNT_RDONLY, -EBADF, err);
+	case OP_PRIVATE: return mount_make_private(err);
+	case OP_ROOT: return do_root(a, op, err);
+	case OP_ATTACH: return do_attach(a, op, err);
+	case OP_MASK: return do_mask(a, op, err);
+	case OP_PIN: return do_self_bind(a, op, 0, err);
+	case OP_RDONLY: return do_self_bind(a, op, MOUNT_RDONLY | MOUNT_RECURSIVE, err);
 	case OP_PROC:
 		return do_kernel_fs(
 			a, op, "proc", NULL, MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC, err);
-	case OP_DEVPTS:
-		return do_kernel_fs(a, op, "devpts", pts, MOUNT_NOSUID | MOUNT_NOEXEC, err);
-	default:
-		return mount_pivot(a->root_fd, err);
+	case OP_DEVPTS: return do_kernel_fs(a, op, "devpts", pts, MOUNT_NOSUID | MOUNT_NOEXEC, err);
+	default: return mount_pivot(a->root_fd, err);
 	}
 }
 
@@ -432,43 +430,35 @@ static int apply_op(struct apply *a, const struct op *op, struct err *err)
 {
 	switch (op->kind) {
 	case OP_HOSTNAME:
-		return sethostname(op->text, strlen(op->text)) < 0 ? err_sys(err, "set the host name")
-								   : 0;
-	case OP_LOOPBACK:
-		return net_loopback_up(err);
-	case OP_SYSCTL:
-		return do_sysctl(op, err);
+		return sethostname(op->text, strlen(op->text)) < 0
+			       ? err_sys(err, "set the host name")
+			       : 0;
+	case OP_LOOPBACK: return net_loopback_up(err);
+	case OP_SYSCTL: return do_sysctl(op, err);
 	case OP_CGROUPNS:
-		return unshare(CLONE_NEWCGROUP) < 0 ? err_sys(err, "unshare the cgroup namespace") : 0;
-	case OP_SESSION:
-		return 0; /* done by the command's process itself: run/process/command.c */
-	case OP_RLIMIT:
-		return do_rlimit(op, err);
+		return unshare(CLONE_NEWCGROUP) < 0 ? err_sys(err, "unshare the cgroup namespace")
+						    : 0;
+	case OP_SESSION: return 0; /* done by the command's process itself: run/process/command.c */
+	case OP_RLIMIT: return do_rlimit(op, err);
 	case OP_NICE:
-		return setpriority(PRIO_PROCESS, 0, 10) < 0 ? err_sys(err, "lower the priority") : 0;
-	case OP_BOUND:
-		return caps_bound(op->size, err);
-	case OP_IDS:
-		return do_ids(op, err);
-	case OP_CAPS:
-		return caps_set(op->size, err);
+		return setpriority(PRIO_PROCESS, 0, 10) < 0 ? err_sys(err, "lower the priority")
+							    : 0;
+	case OP_BOUND: return caps_bound(op->size, err);
+	case OP_IDS: return do_ids(op, err);
+	case OP_CAPS: return caps_set(op->size, err);
 	case OP_CHDIR:
-		return chdir(op->path) < 0 ? err_sys(err, "enter working directory '%s'", op->path) : 0;
-	case OP_FDS:
-		return process_cloexec_from(3, a->keep_fds, a->keep_n, err);
+		return chdir(op->path) < 0 ? err_sys(err, "enter working directory '%s'", op->path)
+					   : 0;
+	case OP_FDS: return process_cloexec_from(3, a->keep_fds, a->keep_n, err);
 	case OP_NNP:
-		return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? err_sys(err, "no_new_privs") : 0;
-	case OP_LANDLOCK_ALLOW:
-		return do_landlock_allow(a, op, err);
-	case OP_LANDLOCK:
-		return do_landlock(a, err);
-	case OP_SECCOMP:
-		return seccomp_install(op->number, &a->listener_fd, err);
+		return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? err_sys(err, "no_new_privs")
+								  : 0;
+	case OP_LANDLOCK_ALLOW: return do_landlock_allow(a, op, err);
+	case OP_LANDLOCK: return do_landlock(a, err);
+	case OP_SECCOMP: return seccomp_install(op->number, &a->listener_fd, err);
 	case OP_EXEC:
-	case OP_COUNT:
-		return 0;
-	default:
-		return apply_mount_op(a, op, err);
+	case OP_COUNT: return 0;
+	default: return apply_mount_op(a, op, err);
 	}
 }
 
@@ -483,7 +473,10 @@ int apply_side(struct apply *a, enum op_side side, struct err *err)
 		r = apply_op(a, op, err);
 		if (r >= 0)
 			continue;
-		/* Gone since the plan was made, or never on this kernel: nothing to hide or hold there. */
+		/*
+		 * Gone since the plan was made, or never on this kernel: nothing to hide or hold
+		 * there.
+		 */
 		if (op->is_optional && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP))
 			continue;
 		if (op->is_optional && op->kind == OP_TREE)

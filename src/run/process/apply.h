@@ -12,19 +12,19 @@
 
 struct apply {
 	const struct plan *plan;
-	int slots[PLAN_SLOTS_MAX]; /* detached (or parked) mounts; -EBADF if empty */
+	int slots[PLAN_SLOTS_MAX];      /* detached (or parked) mounts; -EBADF if empty */
 	bool is_parked[PLAN_SLOTS_MAX]; /* attached out of sight, as old kernels want it */
-	bool must_park;	 /* this kernel refuses detached layers */
-	bool in_userns;	 /* overlay needs user.* xattrs */
-	int root_fd;	 /* the new root once attached */
-	int mask_fds[2]; /* an attached mask: directory, file */
-	int userns_fd;	 /* HOST: the box's user namespace, for id maps */
-	int ruleset_fd;	 /* COMMAND: Landlock rules collected so far */
-	int listener_fd; /* COMMAND: seccomp notifications */
-	bool is_landlocked; /* COMMAND: the kernel refused what only Landlock refuses */
-	const int *keep_fds; /* COMMAND: descriptors that survive exec */
+	bool must_park;                 /* this kernel refuses detached layers */
+	bool in_userns;                 /* overlay needs user.* xattrs */
+	int root_fd;                    /* the new root once attached */
+	int mask_fds[2];                /* an attached mask: directory, file */
+	int userns_fd;                  /* HOST: the box's user namespace, for id maps */
+	int ruleset_fd;                 /* COMMAND: Landlock rules collected so far */
+	int listener_fd;                /* COMMAND: seccomp notifications */
+	bool is_landlocked;             /* COMMAND: the kernel refused what only Landlock refuses */
+	const int *keep_fds;            /* COMMAND: descriptors that survive exec */
 	size_t keep_n;
-	int failed; /* the wall whose operation failed, or -1 */
+	int failed;       /* the wall whose operation failed, or -1 */
 	bool is_unmapped; /* ids=preferred: a tree could not map ids and shows them as nobody's */
 };
 

@@ -49,12 +49,14 @@ static void box_init(struct box *b, const struct spec *wanted, const struct spec
 	b->facts.template_fd = -EBADF;
 	apply_init(&b->apply, &b->plan);
 	b->range_fd = b->init_fd = b->init_peer = b->command_fd = b->command_peer = -EBADF;
-	b->pidfd = b->listener_fd = b->master_fd = b->store_fd = b->signal_fd = b->janitor_fd = -EBADF;
+	b->pidfd = b->listener_fd = b->master_fd = b->store_fd = b->signal_fd = b->janitor_fd =
+		-EBADF;
 }
 
 static int prepare(struct box *b, struct err *err)
 {
-	struct host_view_who who = {.home = facts_home(b->o->environ), .work_dir = b->spec->work_dir};
+	struct host_view_who who = {
+		.home = facts_home(b->o->environ), .work_dir = b->spec->work_dir};
 	bool has_ids = b->spec->walls[WALL_USER] != WALL_LEVEL_OFF &&
 		       b->spec->walls[WALL_IDS] != WALL_LEVEL_OFF;
 	/* A clean root that shares nothing has nothing of the host to hide. */
@@ -106,12 +108,15 @@ static _Noreturn void janitor_main(int pipe_fd, int bawn)
 	(void)setsid(); /* a terminal's Ctrl-C is not for us */
 	for (int i = 0; i < 3; i++)
 		(void)close(i); /* a reader of our caller's output waits for its end */
-	(void)cgroup_sweep(); /* leaves of earlier runs whose janitor was killed too */
+	(void)cgroup_sweep();   /* leaves of earlier runs whose janitor was killed too */
 	do
 		n = read(pipe_fd, &byte, 1);
 	while (n < 0 && errno == EINTR);
 	if (n != 1) {
-		/* Its descriptors are closed before it is dead, and a living owner's leaves are spared. */
+		/*
+		 * Its descriptors are closed before it is dead, and a living owner's leaves are
+		 * spared.
+		 */
 		while (poll(&gone, 1, -1) < 0 && errno == EINTR)
 			;
 		(void)cgroup_sweep();
@@ -154,8 +159,8 @@ static int make_cgroup(struct box *b, struct err *err)
 /* clone() does not say which namespace it could not make: give up the preferred ones in turn. */
 static int preferred_namespace(const struct box *b)
 {
-	static const enum wall walls[] = {WALL_CGROUPNS, WALL_UTS, WALL_IPC, WALL_NET, WALL_PID,
-		WALL_MOUNT, WALL_USER};
+	static const enum wall walls[] = {
+		WALL_CGROUPNS, WALL_UTS, WALL_IPC, WALL_NET, WALL_PID, WALL_MOUNT, WALL_USER};
 
 	for (size_t i = 0; i < sizeof(walls) / sizeof(walls[0]); i++)
 		if (b->spec->walls[walls[i]] == WALL_LEVEL_PREFERRED)
@@ -305,8 +310,8 @@ static void report_held(const char *path, const char *moved_to, void *arg)
 	struct box *b = arg;
 	char quoted[200], instead[200];
 
-	(void)snprintf(instead, sizeof(instead), "it is kept in '%s'; --no-protect leaves such names alone",
-		moved_to);
+	(void)snprintf(instead, sizeof(instead),
+		"it is kept in '%s'; --no-protect leaves such names alone", moved_to);
 	violation_add(&b->result->violations, WALL_MASKS, "held",
 		text_quote(path, quoted, sizeof(quoted)), instead);
 }
@@ -318,7 +323,8 @@ static int keep_changes(struct box *b, struct err *err)
 	int r = 0;
 
 	if (b->plan.has_cow && b->store_fd >= 0) {
-		AUTO_FD int upper = openat(b->store_fd, "cow/u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		AUTO_FD int upper =
+			openat(b->store_fd, "cow/u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		if (upper < 0)
 			return err_sys(err, "open what the run changed");
@@ -369,7 +375,8 @@ static int unmake(struct box *b, struct err *err)
 static void box_done(struct box *b)
 {
 	int *fds[] = {&b->range_fd, &b->init_fd, &b->init_peer, &b->command_fd, &b->command_peer,
-		&b->pidfd, &b->listener_fd, &b->master_fd, &b->store_fd, &b->signal_fd, &b->janitor_fd};
+		&b->pidfd, &b->listener_fd, &b->master_fd, &b->store_fd, &b->signal_fd,
+		&b->janitor_fd};
 
 	if (b->signal_fd >= 0)
 		(void)sigprocmask(SIG_SETMASK, &b->old_mask, NULL);
@@ -428,11 +435,14 @@ static int refuse(const struct box *b, struct err *err)
 int box_run(const struct spec *wanted, const struct box_options *o, struct box_result *result,
 	struct err *err)
 {
-	static struct box box; /* one at a time; large, and its children share it by fork */
+	static struct box box;      /* one at a time; large, and its children share it by fork */
 	struct spec spec = *wanted; /* borrows all it points to */
 	int r;
 
-	/* A preferred wall that cannot be built is left out, and the whole is built again without it. */
+	/*
+	 * A preferred wall that cannot be built is left out, and the whole is built again without
+	 * it.
+	 */
 	for (;;) {
 		box_init(&box, wanted, &spec, o, result);
 		memset(result, 0, sizeof(*result));

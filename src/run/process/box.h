@@ -35,9 +35,9 @@ struct box_options {
 };
 
 struct box_result {
-	int exit_status; /* as a shell would say: 0..255, 128+signal, 124 timeout, 126/127 */
-	int exit_code;   /* 0..255, or -1 if a signal ended it */
-	int signal;      /* 0 if it exited by itself */
+	int exit_status;       /* as a shell would say: 0..255, 128+signal, 124 timeout, 126/127 */
+	int exit_code;         /* 0..255, or -1 if a signal ended it */
+	int signal;            /* 0 if it exited by itself */
 	struct err exec_error; /* code != 0: the command could not be started (126, 127) */
 	bool timed_out;
 	bool oom_killed;

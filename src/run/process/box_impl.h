@@ -14,31 +14,31 @@
 
 struct box {
 	const struct spec *wanted; /* as asked for */
-	const struct spec *spec; /* the same, less preferred walls this machine cannot build */
-	int failed;	       /* the wall that could not be built, or -1 */
+	const struct spec *spec;   /* the same, less preferred walls this machine cannot build */
+	int failed;                /* the wall that could not be built, or -1 */
 	const struct box_options *o;
 	struct plan_facts facts;
 	struct host_view view;
 	struct plan plan;
-	struct apply apply;    /* the bawn process's own side */
-	struct cgroup *cgroup; /* or NULL */
-	bool is_unmapped;      /* ids=preferred, and a file system that cannot map ids */
-	bool late_join;	       /* v2 without CLONE_INTO_CGROUP: we put it in */
-	int range_fd;	       /* holds the id range; init inherits it */
+	struct apply apply;     /* the bawn process's own side */
+	struct cgroup *cgroup;  /* or NULL */
+	bool is_unmapped;       /* ids=preferred, and a file system that cannot map ids */
+	bool late_join;         /* v2 without CLONE_INTO_CGROUP: we put it in */
+	int range_fd;           /* holds the id range; init inherits it */
 	int init_fd, init_peer; /* socket pair to pid 1 */
 	int command_fd, command_peer;
-	int pidfd;	       /* pid 1 */
-	pid_t pid;	       /* pid 1, outside */
-	int listener_fd;       /* seccomp notifications */
-	int master_fd;	       /* the box's terminal */
-	int store_fd;	       /* the box's tmpfs: usage at the end, copy-on-write */
+	int pidfd;       /* pid 1 */
+	pid_t pid;       /* pid 1, outside */
+	int listener_fd; /* seccomp notifications */
+	int master_fd;   /* the box's terminal */
+	int store_fd;    /* the box's tmpfs: usage at the end, copy-on-write */
 	int signal_fd;
-	int janitor_fd;	       /* closing it without a word makes the janitor clean up */
+	int janitor_fd; /* closing it without a word makes the janitor clean up */
 	pid_t janitor;
 	sigset_t old_mask;
-	mode_t umask;	       /* the caller's */
+	mode_t umask; /* the caller's */
 	struct timespec started;
-	bool was_crowded;      /* no pids cgroup: the watchdog saw as many tasks as allowed */
+	bool was_crowded; /* no pids cgroup: the watchdog saw as many tasks as allowed */
 	struct wire_readback readback;
 	uint64_t own_namespaces[WIRE_NS_COUNT], box_namespaces[WIRE_NS_COUNT];
 	struct box_result *result;
@@ -47,8 +47,8 @@ struct box {
 extern const char *const wire_namespace_names[WIRE_NS_COUNT];
 
 /* facts.c: who calls, what is here; also the template and the environment. */
-int facts_gather(const struct spec *s, const struct box_options *o, struct plan_facts *ret,
-	struct err *err);
+int facts_gather(
+	const struct spec *s, const struct box_options *o, struct plan_facts *ret, struct err *err);
 int facts_environment(const struct spec *s, const struct plan_facts *f, char **caller_env,
 	struct strv *ret, struct err *err);
 /* The caller's home directory; never NULL ("/" if unknown). */
@@ -64,7 +64,10 @@ int template_base(bool is_host_root, char **ret, struct err *err);
 _Noreturn void init_main(struct box *b);
 _Noreturn void command_main(struct box *b, int slave_fd);
 
-/* verify.c: fill result->walls from what was read back; < 0 names the first required wall that is missing. */
+/*
+ * verify.c: fill result->walls from what was read back; < 0 names the first required wall that is
+ * missing.
+ */
 int verify_walls(struct box *b, struct err *err);
 
 /* explain.c: one notification from the filter: record, answer. */
@@ -72,7 +75,9 @@ void explain_notification(struct box *b);
 /* explain.c: what the end of the run tells: limits hit, names in the command that are hidden. */
 void explain_end(struct box *b);
 
-/* watchdog.c: look at the tree of a box without cgroups; true if it must be killed for its memory. */
+/*
+ * watchdog.c: look at the tree of a box without cgroups; true if it must be killed for its memory.
+ */
 bool watchdog_look(struct box *b);
 
 /* supervise.c: from GO to the end. */

@@ -43,7 +43,9 @@ struct cow_entry {
 	uid_t uid;     /* owner as the host sees it; COW_NO_ID = whoever applies */
 	gid_t gid;
 	bool is_stripped; /* it had set-id bits */
-	/* identity of the lower entry when the run ended, to notice that somebody else changed it: */
+	/*
+	 * identity of the lower entry when the run ended, to notice that somebody else changed it:
+	 */
 	uint64_t base_size, base_mtime_ns, base_ino;
 	mode_t base_mode; /* 0: there was none */
 };
@@ -68,8 +70,10 @@ struct cow_run {
 /*
  * Read the overlay upper directory (whiteouts are 0/0 devices; opaque by
  * trusted.overlay.opaque or user.overlay.opaque), compare with lower_path, copy
- * what changed to the state. id_offset is subtracted from owners in the upper (root mode's id range; 0 rootless).
- * Atomic: the run exists only if everything was copied. *ret_n = number of entries (0: nothing is kept).
+ * what changed to the state. id_offset is subtracted from owners in the upper (root mode's id
+ * range; 0 rootless).
+ * Atomic: the run exists only if everything was copied. *ret_n = number of entries (0: nothing is
+ * kept).
  */
 int cow_keep(int upper_fd, const char *lower_path, const char *run_id, uid_t id_offset,
 	uint64_t *ret_n, struct err *err);
@@ -113,7 +117,9 @@ struct cow_apply {
 	const struct strv
 		*only;    /* paths relative to the target, with all below; NULL = everything */
 	const char *home; /* the caller's home, for its protected names; or NULL */
-	/* Called for each selected entry: with its verdict before anything is changed. May be NULL. */
+	/*
+	 * Called for each selected entry: with its verdict before anything is changed. May be NULL.
+	 */
 	void (*judged)(const struct cow_entry *e, enum cow_verdict v, const char *why, void *arg);
 	void *arg;
 	size_t conflicts, refused, applied, done; /* counted for the caller */

@@ -48,7 +48,9 @@ struct cow_job {
 /* The run's entry for a path, or NULL. */
 const struct cow_entry *cow_lookup(const struct cow_job *job, const char *path);
 
-/* True if the entry found at the path is the one the run saw: same inode, and for files unchanged. */
+/*
+ * True if the entry found at the path is the one the run saw: same inode, and for files unchanged.
+ */
 bool cow_is_base(const struct cow_entry *e, const struct stat *now);
 
 /* Judge one entry against the target as it is now. *ret_why tells the reason, or NULL. */

@@ -71,7 +71,8 @@ static void explain_connect(struct box *b, const struct seccomp_event *ev)
 		(void)inet_ntop(AF_INET, &a.in.sin_addr, host, sizeof(host));
 		port = ntohs(a.in.sin_port);
 	} else if (a.sa.sa_family == AF_INET6) {
-		if (IN6_IS_ADDR_LOOPBACK(&a.in6.sin6_addr) || IN6_IS_ADDR_UNSPECIFIED(&a.in6.sin6_addr))
+		if (IN6_IS_ADDR_LOOPBACK(&a.in6.sin6_addr) ||
+			IN6_IS_ADDR_UNSPECIFIED(&a.in6.sin6_addr))
 			return;
 		(void)inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof(host));
 		port = ntohs(a.in6.sin6_port);
@@ -80,11 +81,15 @@ static void explain_connect(struct box *b, const struct seccomp_event *ev)
 	}
 	(void)snprintf(tried, sizeof(tried), "connect to %s port %u", host, port);
 	violation_add(&b->result->violations, WALL_NET, "connect", tried,
-		"this sandbox has no network (--net none); fetch what it needs before the run, or serve it "
+		"this sandbox has no network (--net none); fetch what it needs before the run, or "
+		"serve it "
 		"on its own localhost");
 }
 
-/* Which argument of a watched call is the path, and which its directory (-1: the working directory). */
+/*
+ * Which argument of a watched call is the path, and which its directory (-1: the working
+ * directory).
+ */
 static bool path_arguments(int nr, int *ret_dir, int *ret_path)
 {
 	*ret_dir = -1;
@@ -114,9 +119,7 @@ static bool path_arguments(int nr, int *ret_dir, int *ret_path)
 #ifdef SYS_rename
 	case SYS_rename:
 	case SYS_link:
-	case SYS_symlink:
-		*ret_path = 1;
-		return true;
+	case SYS_symlink: *ret_path = 1; return true;
 	case SYS_open:
 	case SYS_creat:
 	case SYS_mkdir:
@@ -127,10 +130,8 @@ static bool path_arguments(int nr, int *ret_dir, int *ret_path)
 	case SYS_lchown:
 	case SYS_mknod:
 #endif
-	case SYS_truncate:
-		return true;
-	default:
-		return false;
+	case SYS_truncate: return true;
+	default: return false;
 	}
 }
 
@@ -143,11 +144,13 @@ static bool absolute_path(const struct seccomp_event *ev, char *out, size_t size
 	int dir, arg;
 	ssize_t n;
 
-	if (!path_arguments(ev->nr, &dir, &arg) || !read_string(ev->pid, ev->args[arg], path, sizeof(path)))
+	if (!path_arguments(ev->nr, &dir, &arg) ||
+		!read_string(ev->pid, ev->args[arg], path, sizeof(path)))
 		return false;
 	if (path[0] != '/') {
 		if (dir >= 0 && (int)ev->args[dir] != AT_FDCWD)
-			(void)snprintf(link, sizeof(link), "/proc/%d/fd/%d", ev->pid, (int)ev->args[dir]);
+			(void)snprintf(
+				link, sizeof(link), "/proc/%d/fd/%d", ev->pid, (int)ev->args[dir]);
 		else
 			(void)snprintf(link, sizeof(link), "/proc/%d/cwd", ev->pid);
 		n = readlink(link, base, sizeof(base) - 1);
@@ -176,7 +179,8 @@ static bool is_readonly_there(pid_t pid, char *path)
 	for (;;) {
 		struct open_how how = {.flags = O_PATH | O_CLOEXEC,
 			.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-		AUTO_FD int fd = (int)syscall(SYS_openat2, root, *path ? path : "/", &how, sizeof(how));
+		AUTO_FD int fd =
+			(int)syscall(SYS_openat2, root, *path ? path : "/", &how, sizeof(how));
 		struct statvfs v;
 		char *slash;
 
@@ -239,7 +243,8 @@ static void explain_refusal(struct box *b, const struct seccomp_event *ev)
 	else
 		(void)snprintf(tried, sizeof(tried), "%s()", name ? name : "system call");
 	violation_add(&b->result->violations, WALL_SECCOMP, "syscall", tried,
-		"this call reaches the kernel or other boxes and is refused; --wall seccomp=off allows it "
+		"this call reaches the kernel or other boxes and is refused; --wall seccomp=off "
+		"allows it "
 		"if you trust the command");
 }
 
@@ -284,7 +289,8 @@ static void explain_limits(struct box *b)
 	if (r->oom_killed) {
 		(void)snprintf(tried, sizeof(tried), "use more than %llu MiB of memory",
 			(unsigned long long)(b->spec->limits.memory_max >> 20));
-		violation_add(&r->violations, WALL_MEMORY, "memory", tried, "give it more with --memory");
+		violation_add(
+			&r->violations, WALL_MEMORY, "memory", tried, "give it more with --memory");
 	}
 	if (u.pids_refused || b->was_crowded) {
 		(void)snprintf(tried, sizeof(tried), "have more than %llu processes at once",
@@ -304,7 +310,8 @@ static void explain_store(struct box *b)
 	if (st.f_bavail > st.f_blocks / 64 && (st.f_files == 0 || st.f_ffree > st.f_files / 64))
 		return;
 	(void)snprintf(tried, sizeof(tried), "keep more than %llu MiB or %llu files",
-		(unsigned long long)(b->spec->limits.disk_max >> 20), (unsigned long long)st.f_files);
+		(unsigned long long)(b->spec->limits.disk_max >> 20),
+		(unsigned long long)st.f_files);
 	violation_add(&b->result->violations, WALL_DISK, "disk", tried, "give it more with --disk");
 }
 
@@ -324,8 +331,11 @@ static void explain_hidden(struct box *b)
 				(void)text_quote(path, quoted, sizeof(quoted));
 				(void)snprintf(tried, sizeof(tried), "read '%s'", quoted);
 				(void)snprintf(instead, sizeof(instead),
-					"it is hidden because it may hold secrets; --ro %s shows it", quoted);
-				violation_add(&b->result->violations, WALL_MASKS, "hidden", tried, instead);
+					"it is hidden because it may hold secrets; --ro %s shows "
+					"it",
+					quoted);
+				violation_add(&b->result->violations, WALL_MASKS, "hidden", tried,
+					instead);
 				break;
 			}
 }

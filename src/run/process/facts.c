@@ -20,9 +20,11 @@
 #define BASE_GID   1000
 #define MOUNTS_MAX 4096
 
-/* Caller's variables a command may see: what programs need to behave, nothing that can be a secret. */
-static const char *const safe_env[] = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*",
-	"TERM", "COLORTERM", "NO_COLOR", "TZ", "SHELL", "COLUMNS", "LINES"};
+/*
+ * Caller's variables a command may see: what programs need to behave, nothing that can be a secret.
+ */
+static const char *const safe_env[] = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE",
+	"LC_*", "TERM", "COLORTERM", "NO_COLOR", "TZ", "SHELL", "COLUMNS", "LINES"};
 
 static const char *env_get(char **env, const char *name)
 {
@@ -104,11 +106,17 @@ static int base_user(const struct spec *s, struct plan_facts *f, struct err *err
 	} else if (strcmp(s->user, "root") == 0) {
 		set_user(f, 0, 0, "root", "/root");
 	} else if (text_parse_u64(s->user, "user", 0, 65533, &id, &ignored) >= 0) {
-		set_user(f, (uid_t)id, (gid_t)id, id == BASE_UID ? "user" : id ? NULL : "root",
-			id == BASE_UID ? "/home/user" : id ? "/" : "/root");
+		set_user(f, (uid_t)id, (gid_t)id,
+			id == BASE_UID ? "user"
+			: id           ? NULL
+				       : "root",
+			id == BASE_UID ? "/home/user"
+			: id           ? "/"
+				       : "/root");
 	} else {
 		return err_set(err, EINVAL,
-			"user '%s' is not in the base template; accepted: user, root, or a number", s->user);
+			"user '%s' is not in the base template; accepted: user, root, or a number",
+			s->user);
 	}
 	return 0;
 }
@@ -135,12 +143,14 @@ static int host_user(const struct spec *s, char **env, struct plan_facts *f, str
 		if (!find_user(NULL, (uid_t)id, f))
 			set_user(f, (uid_t)id, (gid_t)id, NULL, "/");
 	} else if (!find_user(s->user, 0, f)) {
-		return err_set(err, EINVAL, "user '%s' is not in /etc/passwd; accepted: a name there, or a number",
+		return err_set(err, EINVAL,
+			"user '%s' is not in /etc/passwd; accepted: a name there, or a number",
 			s->user);
 	}
 	if (!f->is_host_root && f->box_uid != 0 && f->box_uid != f->uid)
 		return err_set(err, EPERM,
-			"user '%s' cannot be had without root; accepted: your own name, or root", s->user);
+			"user '%s' cannot be had without root; accepted: your own name, or root",
+			s->user);
 	return 0;
 }
 
@@ -196,7 +206,8 @@ static int read_mounts(struct plan_facts *f, struct err *err)
 		if (!split_mountinfo(line, &path, &type))
 			continue;
 		if (f->mounts_n == MOUNTS_MAX)
-			return err_set(err, E2BIG, "more than %d mounts on this machine", MOUNTS_MAX);
+			return err_set(
+				err, E2BIG, "more than %d mounts on this machine", MOUNTS_MAX);
 		f->mounts = mem_must(realloc(f->mounts, (f->mounts_n + 1) * sizeof(*f->mounts)));
 		f->mounts[f->mounts_n++] =
 			(struct plan_mount){.path = mem_strdup(path), .type = mem_strdup(type)};
@@ -224,7 +235,8 @@ static void find_subids(const struct spec *s, char **env, struct plan_facts *f)
 	if (access("/usr/bin/newuidmap", X_OK) < 0 || access("/usr/bin/newgidmap", X_OK) < 0)
 		return;
 	if (userns_subid("/etc/subuid", f->uid, user, USERNS_RANGE_SIZE - 1, &uid, &ignored) < 0 ||
-		userns_subid("/etc/subgid", f->uid, user, USERNS_RANGE_SIZE - 1, &gid, &ignored) < 0)
+		userns_subid("/etc/subgid", f->uid, user, USERNS_RANGE_SIZE - 1, &gid, &ignored) <
+			0)
 		return;
 	f->subuid = uid;
 	f->subgid = gid;
@@ -236,8 +248,8 @@ static bool wants_cgroup(const struct spec *s)
 	       s->walls[WALL_PIDS] != WALL_LEVEL_OFF || s->walls[WALL_IO] != WALL_LEVEL_OFF;
 }
 
-int facts_gather(const struct spec *s, const struct box_options *o, struct plan_facts *ret,
-	struct err *err)
+int facts_gather(
+	const struct spec *s, const struct box_options *o, struct plan_facts *ret, struct err *err)
 {
 	struct plan_facts f = {.uid = geteuid(), .gid = getegid(), .template_fd = -EBADF};
 	bool is_base = s->root == SPEC_ROOT_BASE && s->walls[WALL_ROOT] != WALL_LEVEL_OFF;
@@ -297,8 +309,8 @@ static int env_set(struct strv *env, const char *name, const char *value, struct
 	return env_put(env, entry, err);
 }
 
-static int env_copy(struct strv *env, char **caller, const char *const *patterns, size_t n,
-	struct err *err)
+static int env_copy(
+	struct strv *env, char **caller, const char *const *patterns, size_t n, struct err *err)
 {
 	int r = 0;
 
@@ -316,7 +328,8 @@ int facts_environment(const struct spec *s, const struct plan_facts *f, char **c
 	int r = env_copy(ret, caller_env, safe_env, sizeof(safe_env) / sizeof(safe_env[0]), err);
 
 	if (r >= 0 && (is_base || !env_get(caller_env, "PATH")))
-		r = env_set(ret, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", err);
+		r = env_set(ret, "PATH",
+			"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", err);
 	if (r >= 0)
 		r = env_set(ret, "HOME", f->box_home, err);
 	if (r >= 0)
@@ -333,7 +346,8 @@ int facts_environment(const struct spec *s, const struct plan_facts *f, char **c
 	if (r >= 0 && !is_base)
 		r = env_set(ret, "npm_config_cache", "/tmp/.npm", err);
 	if (r >= 0)
-		r = env_copy(ret, caller_env, (const char *const *)s->pass_env.v, s->pass_env.n, err);
+		r = env_copy(
+			ret, caller_env, (const char *const *)s->pass_env.v, s->pass_env.n, err);
 	for (size_t i = 0; r >= 0 && i < s->env.n; i++)
 		r = env_put(ret, s->env.v[i], err);
 	return r;

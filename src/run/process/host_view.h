@@ -15,7 +15,8 @@
 
 struct host_view {
 	struct strv
-		writable; /* real directories or files, writable; outermost first; nested ones dropped */
+		/* real directories or files, writable; outermost first; nested ones dropped */
+		writable;
 	struct strv
 		readonly; /* user's --ro: real paths, also inside writable or hidden directories */
 	struct strv hidden_dirs;
@@ -25,10 +26,12 @@ struct host_view {
 		pins; /* their ancestors up to the writable directory: must not be renamed away */
 	struct strv absent; /* protected paths that do not exist now */
 	struct strv
-		links; /* protected names that are symbolic links, which nothing can be mounted on */
+		/* protected names that are symbolic links, which nothing can be mounted on */
+		links;
 	struct strv link_targets; /* what each of links says */
 	struct strv
-		guarded; /* writable directories that have protected names (not copy-on-write ones) */
+		/* writable directories that have protected names (not copy-on-write ones) */
+		guarded;
 	struct strv repos; /* git directories that exist now, all guarded */
 	bool is_scan_cut;  /* a tree was too large to look for every ".env" and repository */
 };
@@ -40,7 +43,8 @@ struct host_view_who {
 
 /*
  * Fill *ret. -ENOENT for an --rw/--ro path that does not exist (names the option), -EINVAL for
- * contradictions (same path rw and hidden), -E2BIG past the caps. Nested: the most specific rule wins; on
+ * contradictions (same path rw and hidden), -E2BIG past the caps. Nested: the most specific rule
+ * wins; on
  * the same path hide > ro > rw is an error if both came from the user.
  */
 int host_view_build(const struct spec *spec, const struct host_view_who *who, struct host_view *ret,

@@ -61,7 +61,10 @@ static int glob_list(struct glob *g, size_t len, const char *pattern, const char
 		if (++g->seen > HOST_VIEW_GLOB_MAX)
 			return err_set(err, E2BIG, "pattern looks at more than %d names",
 				HOST_VIEW_GLOB_MAX);
-		/* "**" passes through every directory, by its pattern again, but never through a link. */
+		/*
+		 * "**" passes through every directory, by its pattern again, but never through a
+		 * link.
+		 */
 		if (is_deep && d->d_type == DT_DIR && depth < GLOB_DEPTH) {
 			AUTO_FREE char *again = text_format("**/%s", rest);
 

@@ -299,7 +299,9 @@ static int clean_git(struct hold *h, int git_fd, const char *git_dir, enum git_k
 {
 	int r = 0;
 
-	/* The names of a repository that was there before were read-only or are looked for by name. */
+	/*
+	 * The names of a repository that was there before were read-only or are looked for by name.
+	 */
 	if (!strv_has(&h->v->repos, git_dir))
 		r = clean_names(h, git_fd, git_dir, kind, err);
 	if (r == 0)

@@ -18,8 +18,9 @@
 #define HOST_VIEW_GLOB_MAX   100000 /* names one pattern may look at */
 #define HOST_VIEW_SCAN_DEPTH 6      /* levels searched for ".env" */
 #define HOST_VIEW_REPO_DEPTH 4      /* levels searched for repositories */
-#define HOST_VIEW_SCAN_MAX   20000 /* names one search looks at before the run: it delays the start */
-#define HOST_VIEW_AFTER_MAX  200000 /* and after it, when the box may try to bury something */
+/* names one search looks at before the run: it delays the start */
+#define HOST_VIEW_SCAN_MAX  20000
+#define HOST_VIEW_AFTER_MAX 200000 /* and after it, when the box may try to bury something */
 
 /*
  * Existing paths that match an absolute pattern of * ? [ ] and **, links not

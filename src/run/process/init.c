@@ -38,8 +38,8 @@ static _Noreturn void fail(int sock, int wall, const struct err *e)
 	_exit(127);
 }
 
-static int expect(int sock, enum wire_type type, struct wire *w, int *fds, size_t *fds_n,
-	struct err *err)
+static int expect(
+	int sock, enum wire_type type, struct wire *w, int *fds, size_t *fds_n, struct err *err)
 {
 	ssize_t n = sock_receive(sock, w, sizeof(*w), fds, fds_n, err);
 
@@ -155,7 +155,9 @@ static uint64_t written(void)
 
 static void kill_all(pid_t command, int sig)
 {
-	/* Only as pid 1 does -1 mean "the box"; without a pid namespace it would mean the machine. */
+	/*
+	 * Only as pid 1 does -1 mean "the box"; without a pid namespace it would mean the machine.
+	 */
 	if (getpid() == 1) {
 		(void)kill(-1, sig);
 	} else {
@@ -222,11 +224,9 @@ static void obey(int sock, pid_t command)
 		kill_all(command, SIGTERM);
 		kill_all(command, SIGCONT);
 		break;
-	case WIRE_KILL:
-		kill_all(command, SIGKILL);
-		break;
-	default:
-		break;
+	case WIRE_FREEZE: kill_all(command, w.number); break;
+	case WIRE_KILL: kill_all(command, SIGKILL); break;
+	default: break;
 	}
 }
 
@@ -281,7 +281,8 @@ _Noreturn void init_main(struct box *b)
 	closep(&b->command_fd);
 	closep(&b->janitor_fd);
 	closep(&b->signal_fd);
-	b->umask = umask(0); /* the modes of a plan are meant as they are; the command gets it back */
+	b->umask =
+		umask(0); /* the modes of a plan are meant as they are; the command gets it back */
 	(void)prctl(PR_SET_NAME, "bawn-init", 0, 0, 0);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	apply_init(a, &b->plan);
@@ -310,7 +311,9 @@ _Noreturn void init_main(struct box *b)
 		command_main(b, slave);
 	closep(&pidfd);
 	closep(&master);
-	/* The slave stays open here, or the terminal hangs up between two of the box's processes. */
+	/*
+	 * The slave stays open here, or the terminal hangs up between two of the box's processes.
+	 */
 	closep(&b->command_peer);
 	watch(sock, command, signals);
 }

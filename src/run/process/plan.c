@@ -71,30 +71,23 @@ static int phase(const struct op *op)
 	if (op->side == OP_SIDE_COMMAND)
 		return 30;
 	switch (op->kind) {
-	case OP_PRIVATE:
-		return base;
-	case OP_TREE:
-		return base + 1;
+	case OP_PRIVATE: return base;
+	case OP_TREE: return base + 1;
 	case OP_TMPFS:
 	case OP_DIR:
 	case OP_EMPTY:
 	case OP_SYMLINK:
 	case OP_NODE:
-	case OP_SEAL:
-		return base + 2;
-	case OP_OVERLAY:
-		return base + 3;
-	case OP_ROOT:
-		return base + 4;
+	case OP_SEAL: return base + 2;
+	case OP_OVERLAY: return base + 3;
+	case OP_ROOT: return base + 4;
 	case OP_ATTACH:
 	case OP_MASK:
 	case OP_PIN:
 	case OP_RDONLY:
 	case OP_PROC:
-	case OP_DEVPTS:
-		return base + 5;
-	default:
-		return base + 6;
+	case OP_DEVPTS: return base + 5;
+	default: return base + 6;
 	}
 }
 
@@ -119,13 +112,17 @@ static void choose_map(const struct spec *s, const struct plan_facts *f, struct 
 		return;
 	m->uid_n = m->gid_n = 1;
 	if (f->is_host_root && s->walls[WALL_IDS] != WALL_LEVEL_OFF) {
-		m->uid[0] = m->gid[0] = (struct userns_extent){0, f->range_first, USERNS_RANGE_SIZE};
+		m->uid[0] = m->gid[0] =
+			(struct userns_extent){0, f->range_first, USERNS_RANGE_SIZE};
 		p->id_base = f->range_first;
 	} else if (f->is_host_root) {
 		/* ids=off: root in the box is root outside; only `bawn attack` has a use for it. */
 		m->uid[0] = m->gid[0] = (struct userns_extent){0, 0, USERNS_RANGE_SIZE};
 	} else if (f->subuid && f->subgid) {
-		/* The command's user is the caller, so that shared directories fit; the rest is subordinate. */
+		/*
+		 * The command's user is the caller, so that shared directories fit; the rest is
+		 * subordinate.
+		 */
 		m->uid_n = m->gid_n = 0;
 		if (u > 0)
 			m->uid[m->uid_n++] = (struct userns_extent){0, f->subuid, u};
@@ -162,7 +159,10 @@ static void choose_namespaces(const struct spec *s, const struct plan_facts *f, 
 	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
 		if (s->walls[bits[i].wall] != WALL_LEVEL_OFF)
 			p->namespaces |= bits[i].flag;
-	/* A v1 leaf is joined after clone, and the namespace's root is where one stands when it is made. */
+	/*
+	 * A v1 leaf is joined after clone, and the namespace's root is where one stands when it is
+	 * made.
+	 */
 	if ((p->namespaces & CLONE_NEWCGROUP) && p->want_cgroup && f->cgroup == CGROUP_V1) {
 		p->namespaces &= ~(uint64_t)CLONE_NEWCGROUP;
 		p->late_cgroupns = true;
@@ -180,8 +180,10 @@ static void choose_cgroup(const struct spec *s, const struct plan_facts *f, stru
 	} rows[] = {
 		{WALL_MEMORY, CGROUP_MEMORY, s->limits.memory_max, &p->cgroup_limits.memory_max,
 			PLAN_WATCH_MEMORY},
-		{WALL_CPU, CGROUP_CPU, s->limits.cpu_milli, &p->cgroup_limits.cpu_milli, PLAN_WATCH_CPU},
-		{WALL_PIDS, CGROUP_PIDS, s->limits.pids_max, &p->cgroup_limits.pids_max, PLAN_WATCH_PIDS},
+		{WALL_CPU, CGROUP_CPU, s->limits.cpu_milli, &p->cgroup_limits.cpu_milli,
+			PLAN_WATCH_CPU},
+		{WALL_PIDS, CGROUP_PIDS, s->limits.pids_max, &p->cgroup_limits.pids_max,
+			PLAN_WATCH_PIDS},
 		{WALL_IO, CGROUP_IO, s->limits.io_bps, &p->cgroup_limits.io_bps, 0},
 	};
 
@@ -201,8 +203,8 @@ static void choose_cgroup(const struct spec *s, const struct plan_facts *f, stru
 	}
 }
 
-int plan_build(const struct spec *spec, const struct plan_facts *facts, const struct host_view *view,
-	bool want_explain, struct plan *ret, struct err *err)
+int plan_build(const struct spec *spec, const struct plan_facts *facts,
+	const struct host_view *view, bool want_explain, struct plan *ret, struct err *err)
 {
 	struct plan p = {.store_slot = -1};
 	int r;
@@ -211,15 +213,17 @@ int plan_build(const struct spec *spec, const struct plan_facts *facts, const st
 	choose_namespaces(spec, facts, &p);
 	choose_map(spec, facts, &p);
 	if (p.cgroup_required)
-		r = err_set(err, EOPNOTSUPP, "wall 'io' is required and there is no io controller; %s",
+		r = err_set(err, EOPNOTSUPP,
+			"wall 'io' is required and there is no io controller; %s",
 			wall_remedy(WALL_IO));
 	else
 		r = plan_add_filesystem(&p, spec, facts, view, err);
 	if (r >= 0)
 		r = plan_add_command(&p, spec, facts, view, want_explain, err);
 	if (r >= 0 && (p.n > PLAN_OPS_MAX || p.slots > PLAN_SLOTS_MAX))
-		r = err_set(err, E2BIG, "this sandbox needs %zu operations and %d mounts; at most %d and %d "
-					"are accepted: give fewer paths",
+		r = err_set(err, E2BIG,
+			"this sandbox needs %zu operations and %d mounts; at most %d and %d "
+			"are accepted: give fewer paths",
 			p.n, p.slots, PLAN_OPS_MAX, PLAN_SLOTS_MAX);
 	if (r < 0) {
 		if (p.n > PLAN_OPS_MAX)

@@ -41,7 +41,7 @@ enum op_kind {
 	OP_TMPFS,   /* slot <- tmpfs of size, inodes */
 	OP_OVERLAY, /* slot <- overlay of slot `lower` with directory `text` of slot `upper` */
 	/* fill a tmpfs */
-	OP_DIR,	    /* directory path in slot: mode, uid, gid */
+	OP_DIR,     /* directory path in slot: mode, uid, gid */
 	OP_EMPTY,   /* empty file path in slot */
 	OP_SYMLINK, /* symlink path -> text in slot */
 	OP_NODE,    /* device path ("null") in slot */
@@ -51,28 +51,28 @@ enum op_kind {
 	OP_ROOT,    /* slot becomes the new root */
 	OP_ATTACH,  /* slot (or its directory `text`) at path */
 	OP_MASK,    /* an empty directory or file over path */
-	OP_PIN,	    /* path bound onto itself: cannot be renamed or removed */
+	OP_PIN,     /* path bound onto itself: cannot be renamed or removed */
 	OP_RDONLY,  /* path bound onto itself read-only */
 	OP_PROC,    /* fresh proc at path */
 	OP_DEVPTS,  /* own devpts at path */
 	OP_PIVOT,   /* pivot_root, old root detached */
 	OP_HOSTNAME,
 	OP_LOOPBACK,
-	OP_SYSCTL, /* write text to path, a setting of the box's own namespaces */
+	OP_SYSCTL,   /* write text to path, a setting of the box's own namespaces */
 	OP_CGROUPNS, /* unshare the cgroup namespace once in the leaf */
 	/* the command */
-	OP_SESSION,  /* own session; own terminal if the caller has one */
-	OP_RLIMIT,   /* resource `number` to `size` */
-	OP_NICE,     /* lower priority: stands in for a cpu limit */
-	OP_BOUND,    /* capability bounding set `size` */
-	OP_IDS,	     /* become uid, gid; no other groups */
-	OP_CAPS,     /* effective and permitted `size` */
-	OP_CHDIR,    /* to path */
-	OP_FDS,	     /* close every descriptor but the listed ones */
+	OP_SESSION, /* own session; own terminal if the caller has one */
+	OP_RLIMIT,  /* resource `number` to `size` */
+	OP_NICE,    /* lower priority: stands in for a cpu limit */
+	OP_BOUND,   /* capability bounding set `size` */
+	OP_IDS,     /* become uid, gid; no other groups */
+	OP_CAPS,    /* effective and permitted `size` */
+	OP_CHDIR,   /* to path */
+	OP_FDS,     /* close every descriptor but the listed ones */
 	OP_NNP,
 	OP_LANDLOCK_ALLOW, /* path, access in `number` */
-	OP_LANDLOCK,	   /* enter; TCP refused if `number` */
-	OP_SECCOMP,	   /* flags in `number` */
+	OP_LANDLOCK,       /* enter; TCP refused if `number` */
+	OP_SECCOMP,        /* flags in `number` */
 	OP_EXEC,
 	OP_COUNT
 };
@@ -81,17 +81,17 @@ struct op {
 	enum op_kind kind;
 	enum op_side side;
 	enum wall wall;
-	size_t seq;	   /* order of building: ties keep it */
-	bool soft;	   /* OP_TREE: go on without the id map if there can be none */
-	bool idmap;	   /* OP_TREE: map ids by the box's user namespace */
-	bool want_target;  /* OP_ATTACH: make the mount point if it is missing */
-	bool is_file;	   /* target is a file, not a directory */
-	bool is_optional;  /* a path that may be gone by now: skip */
+	size_t seq;       /* order of building: ties keep it */
+	bool soft;        /* OP_TREE: go on without the id map if there can be none */
+	bool idmap;       /* OP_TREE: map ids by the box's user namespace */
+	bool want_target; /* OP_ATTACH: make the mount point if it is missing */
+	bool is_file;     /* target is a file, not a directory */
+	bool is_optional; /* a path that may be gone by now: skip */
 	int slot, lower, upper;
-	unsigned attrs;	   /* enum mount_flag */
-	unsigned number;   /* see the kind */
+	unsigned attrs;  /* enum mount_flag */
+	unsigned number; /* see the kind */
 	mode_t mode;
-	uid_t uid;	   /* inside */
+	uid_t uid; /* inside */
 	gid_t gid;
 	uint64_t size, inodes;
 	char *path, *text; /* owned by the plan */
@@ -106,9 +106,9 @@ struct plan_mount {
 /* What building needs to know of machine and caller; filled by run/process/facts. */
 struct plan_facts {
 	bool is_host_root; /* root of the initial user namespace */
-	uid_t uid;	   /* the caller */
+	uid_t uid;         /* the caller */
 	gid_t gid;
-	uint32_t range_first; /* as root: first id of the reserved range */
+	uint32_t range_first;    /* as root: first id of the reserved range */
 	uint32_t subuid, subgid; /* rootless: first subordinate id, 0 = none */
 	enum cgroup_kind cgroup;
 	unsigned cgroup_controllers;
@@ -118,8 +118,8 @@ struct plan_facts {
 	char *template_dir; /* root=base: the built template, absolute */
 	int template_fd;    /* keeps it there; -EBADF without */
 	bool has_cpu_dir;   /* /sys/devices/system/cpu */
-	bool has_dpkg;	    /* /var/lib/dpkg */
-	bool has_tty;	    /* one of the command's streams is a terminal */
+	bool has_dpkg;      /* /var/lib/dpkg */
+	bool has_tty;       /* one of the command's streams is a terminal */
 	/* who the command runs as, inside */
 	uid_t box_uid;
 	gid_t box_gid;
@@ -135,24 +135,24 @@ enum plan_watch {
 struct plan {
 	struct op *ops;
 	size_t n;
-	int slots;	   /* in use */
-	int store_slot;	   /* the tmpfs that holds all the box owns; -1 without a mount namespace */
-	bool has_cow;	   /* store has "cow/u" */
+	int slots;      /* in use */
+	int store_slot; /* the tmpfs that holds all the box owns; -1 without a mount namespace */
+	bool has_cow;   /* store has "cow/u" */
 	uint64_t namespaces; /* CLONE_NEW* bits */
-	bool late_cgroupns; /* v1: unshare after joining, not at clone */
+	bool late_cgroupns;  /* v1: unshare after joining, not at clone */
 	struct userns_map map;
-	uid_t id_base;	   /* added to inside ids on the HOST side; 0 rootless */
+	uid_t id_base; /* added to inside ids on the HOST side; 0 rootless */
 	struct cgroup_limits cgroup_limits;
 	unsigned cgroup_required;
 	bool want_cgroup;
-	unsigned watch;	   /* enum plan_watch: limits without a cgroup, looked after by polling */
+	unsigned watch; /* enum plan_watch: limits without a cgroup, looked after by polling */
 	unsigned seccomp_flags;
 	struct strv argv, env;
 	char *cwd;
 };
 
-int plan_build(const struct spec *spec, const struct plan_facts *facts, const struct host_view *view,
-	bool want_explain, struct plan *ret, struct err *err);
+int plan_build(const struct spec *spec, const struct plan_facts *facts,
+	const struct host_view *view, bool want_explain, struct plan *ret, struct err *err);
 void plan_done(struct plan *p);
 void plan_facts_done(struct plan_facts *f);
 

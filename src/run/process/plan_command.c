@@ -21,18 +21,18 @@
  * SYS_ADMIN (mounts, namespaces), NET_ADMIN and NET_RAW (the road), SYS_PTRACE (own
  * processes need none), DAC_READ_SEARCH (open_by_handle_at), MKNOD, SYS_MODULE and all else.
  */
-static const uint64_t box_caps =
-	CAP(CAP_CHOWN) |		/* package managers give files to their users */
-	CAP(CAP_DAC_OVERRIDE) |		/* root reads and writes its own tree */
-	CAP(CAP_FOWNER) |		/* chmod, utimes of others' files */
-	CAP(CAP_FSETID) |		/* keep set-id bits while unpacking */
-	CAP(CAP_KILL) |			/* signal every process of the box */
-	CAP(CAP_SETGID) | CAP(CAP_SETUID) | /* su, sudo, daemons that drop root */
-	CAP(CAP_SETPCAP) |		/* drop capabilities from the bounding set */
-	CAP(CAP_NET_BIND_SERVICE) |	/* port 80 on the box's own loopback */
-	CAP(CAP_SYS_CHROOT) |		/* dpkg and sshd chroot */
-	CAP(CAP_SETFCAP) |		/* file capabilities, over the box's ids only */
-	CAP(CAP_AUDIT_WRITE);		/* sudo and login write audit records */
+static const uint64_t box_caps = CAP(CAP_CHOWN) | /* package managers give files to their users */
+				 CAP(CAP_DAC_OVERRIDE) | /* root reads and writes its own tree */
+				 CAP(CAP_FOWNER) |       /* chmod, utimes of others' files */
+				 CAP(CAP_FSETID) |       /* keep set-id bits while unpacking */
+				 CAP(CAP_KILL) |         /* signal every process of the box */
+				 CAP(CAP_SETGID) |
+				 CAP(CAP_SETUID) |  /* su, sudo, daemons that drop root */
+				 CAP(CAP_SETPCAP) | /* drop capabilities from the bounding set */
+				 CAP(CAP_NET_BIND_SERVICE) | /* port 80 on the box's own loopback */
+				 CAP(CAP_SYS_CHROOT) |       /* dpkg and sshd chroot */
+				 CAP(CAP_SETFCAP) | /* file capabilities, over the box's ids only */
+				 CAP(CAP_AUDIT_WRITE); /* sudo and login write audit records */
 
 static struct op *add(struct plan *p, enum op_kind kind, enum wall wall)
 {
@@ -57,7 +57,10 @@ static void add_limits(struct plan *p, const struct spec *s, const struct plan_f
 	unsigned has = f->cgroup_controllers;
 
 	if (wanted(s, WALL_RLIMITS)) {
-		/* core_pattern is the host's; 1, not 0: a pipe handler ignores every limit but this one */
+		/*
+		 * core_pattern is the host's; 1, not 0: a pipe handler ignores every limit but this
+		 * one
+		 */
 		rlimit(p, WALL_RLIMITS, RLIMIT_CORE, 1);
 		rlimit(p, WALL_RLIMITS, RLIMIT_NOFILE, s->limits.open_files);
 		rlimit(p, WALL_RLIMITS, RLIMIT_MEMLOCK, 8 << 20);
@@ -75,7 +78,10 @@ static void add_limits(struct plan *p, const struct spec *s, const struct plan_f
 		rlimit(p, WALL_MEMORY, RLIMIT_DATA, s->limits.memory_max);
 	if (wanted(s, WALL_CPU) && s->limits.cpu_milli && !(has & CGROUP_CPU))
 		add(p, OP_NICE, WALL_CPU);
-	/* A file on a shared host directory is not in the store: cap each one, if a cap was asked for. */
+	/*
+	 * A file on a shared host directory is not in the store: cap each one, if a cap was asked
+	 * for.
+	 */
 	if (s->walls[WALL_DISK] == WALL_LEVEL_REQUIRED && s->limits.disk_max)
 		rlimit(p, WALL_DISK, RLIMIT_FSIZE, s->limits.disk_max);
 }
@@ -102,19 +108,27 @@ static void add_inotify(struct plan *p, const struct spec *s)
 	}
 }
 
-static void add_identity(struct plan *p, const struct spec *s, const struct plan_facts *f)
+static void add_identity(struct plan *p, const struct spec *s, const struct plan_facts *f,
+	const struct host_view *v)
 {
 	bool is_root = f->box_uid == 0;
-	uint64_t keep = is_root || s->allow_sudo ? box_caps : 0;
+	uint64_t root_caps = box_caps, keep;
 	struct op *op;
 
+	/*
+	 * Through an idmapped mount a file capability is written for the host's root: left in a
+	 * shared directory it would be honoured there.
+	 */
+	if (v->writable.n > 0)
+		root_caps &= ~CAP(CAP_SETFCAP);
+	keep = is_root || s->allow_sudo ? root_caps : 0;
 	if (wanted(s, WALL_CAPS))
 		add(p, OP_BOUND, WALL_CAPS)->size = keep;
 	op = add(p, OP_IDS, WALL_IDS);
 	op->uid = f->box_uid;
 	op->gid = f->box_gid;
 	if (wanted(s, WALL_CAPS))
-		add(p, OP_CAPS, WALL_CAPS)->size = is_root ? box_caps : 0;
+		add(p, OP_CAPS, WALL_CAPS)->size = is_root ? root_caps : 0;
 }
 
 static void allow(struct plan *p, const char *path, unsigned access)
@@ -126,11 +140,12 @@ static void allow(struct plan *p, const char *path, unsigned access)
 	op->is_optional = true;
 }
 
-static void add_landlock(struct plan *p, const struct spec *s, const struct plan_facts *f,
-	const struct host_view *v)
+static void add_landlock(
+	struct plan *p, const struct spec *s, const struct plan_facts *f, const struct host_view *v)
 {
 	static const char *const own[] = {"/tmp", "/var/tmp", "/run", "/dev/shm"};
-	static const char *const base[] = {"/workspace", "/home", "/var", "/root", "/opt", "/srv", "/mnt"};
+	static const char *const base[] = {
+		"/workspace", "/home", "/var", "/root", "/opt", "/srv", "/mnt"};
 	bool everything = s->walls[WALL_ROOT] == WALL_LEVEL_OFF ||
 			  (s->root == SPEC_ROOT_BASE && (f->box_uid == 0 || s->allow_sudo));
 	struct op *op;
@@ -140,8 +155,8 @@ static void add_landlock(struct plan *p, const struct spec *s, const struct plan
 	allow(p, "/dev", LANDLOCK_READ | LANDLOCK_WRITE_FILE | LANDLOCK_DEVICES);
 	for (size_t i = 0; !everything && i < sizeof(own) / sizeof(own[0]); i++)
 		allow(p, own[i], LANDLOCK_READ | LANDLOCK_WRITE);
-	for (size_t i = 0; !everything && s->root == SPEC_ROOT_BASE && i < sizeof(base) / sizeof(base[0]);
-		i++)
+	for (size_t i = 0;
+		!everything && s->root == SPEC_ROOT_BASE && i < sizeof(base) / sizeof(base[0]); i++)
 		allow(p, base[i], LANDLOCK_READ | LANDLOCK_WRITE);
 	for (size_t i = 0; !everything && i < v->writable.n; i++)
 		allow(p, v->writable.v[i], LANDLOCK_READ | LANDLOCK_WRITE);
@@ -151,7 +166,8 @@ static void add_landlock(struct plan *p, const struct spec *s, const struct plan
 	op->number = !s->want_loopback;
 }
 
-static void add_seccomp(struct plan *p, const struct spec *s, const struct host_view *v, bool want_explain)
+static void add_seccomp(
+	struct plan *p, const struct spec *s, const struct host_view *v, bool want_explain)
 {
 	unsigned flags = SECCOMP_NOTIFY;
 	struct op *op;
@@ -160,7 +176,9 @@ static void add_seccomp(struct plan *p, const struct spec *s, const struct host_
 		flags |= SECCOMP_WATCH_CONNECT;
 	if (want_explain && s->root == SPEC_ROOT_HOST && wanted(s, WALL_ROOT))
 		flags |= SECCOMP_WATCH_WRITES | SECCOMP_WATCH_CONNECT;
-	/* A set-id file left in a directory of the host would be run there with its owner's rights. */
+	/*
+	 * A set-id file left in a directory of the host would be run there with its owner's rights.
+	 */
 	if (v->writable.n > 0)
 		flags |= SECCOMP_NO_SUID;
 	op = add(p, OP_SECCOMP, WALL_SECCOMP);
@@ -206,12 +224,12 @@ int plan_add_command(struct plan *p, const struct spec *s, const struct plan_fac
 	 * with nnp=off they come before the capabilities go.
 	 */
 	if (wanted(s, WALL_NNP)) {
-		add_identity(p, s, f);
+		add_identity(p, s, f, v);
 		(void)add(p, OP_NNP, WALL_NNP);
 		add_filters(p, s, f, v, want_explain);
 	} else {
 		add_filters(p, s, f, v, want_explain);
-		add_identity(p, s, f);
+		add_identity(p, s, f, v);
 	}
 	add(p, OP_CHDIR, WALL_ROOT)->path = mem_strdup(p->cwd);
 	(void)add(p, OP_EXEC, WALL_ROOT);

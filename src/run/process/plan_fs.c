@@ -14,9 +14,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define STORE_DEFAULT ((uint64_t)1 << 40) /* "no cap": larger than any tmpfs gets */
-#define STORE_INODES_PER (16 * 1024)	  /* bytes of cap for each inode */
-#define DEV_SIZE      (64 * 1024)
+#define STORE_DEFAULT    ((uint64_t)1 << 40) /* "no cap": larger than any tmpfs gets */
+#define STORE_INODES_PER (16 * 1024)         /* bytes of cap for each inode */
+#define DEV_SIZE         (64 * 1024)
 
 struct builder {
 	struct plan *p;
@@ -52,7 +52,8 @@ static int tree(struct builder *b, const char *path, unsigned attrs, enum wall w
 	return op->slot;
 }
 
-static struct op *attach(struct builder *b, int slot, const char *text, const char *path, enum wall wall)
+static struct op *attach(
+	struct builder *b, int slot, const char *text, const char *path, enum wall wall)
 {
 	struct op *op = add(b, OP_ATTACH, wall);
 
@@ -121,9 +122,10 @@ static void set_root(struct builder *b, int slot)
 /* File systems that are interfaces of the kernel, not files: the box gets its own or none. */
 static bool is_kernel_type(const char *type)
 {
-	static const char *const types[] = {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2",
-		"securityfs", "debugfs", "tracefs", "bpf", "pstore", "mqueue", "hugetlbfs", "configfs",
-		"fusectl", "binfmt_misc", "efivarfs", "autofs", "nsfs", "rpc_pipefs", "selinuxfs"};
+	static const char *const types[] = {"proc", "sysfs", "devtmpfs", "devpts", "cgroup",
+		"cgroup2", "securityfs", "debugfs", "tracefs", "bpf", "pstore", "mqueue",
+		"hugetlbfs", "configfs", "fusectl", "binfmt_misc", "efivarfs", "autofs", "nsfs",
+		"rpc_pipefs", "selinuxfs"};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (strcmp(type, types[i]) == 0)
@@ -133,7 +135,8 @@ static bool is_kernel_type(const char *type)
 
 static bool is_replaced(const char *path)
 {
-	static const char *const dirs[] = {"/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/run"};
+	static const char *const dirs[] = {
+		"/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/run"};
 
 	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
 		if (text_path_below(path, dirs[i]))
@@ -202,8 +205,9 @@ static void add_base_root(struct builder *b)
 	if (b->is_idmapped && (is_root || b->s->allow_sudo)) {
 		usr = overlay(b, usr, "usr", WALL_ROOT);
 		if (b->f->has_dpkg)
-			attach(b, overlay(b, tree(b, "/var/lib/dpkg", MOUNT_RDONLY, WALL_ROOT), "dpkg",
-					  WALL_ROOT),
+			attach(b,
+				overlay(b, tree(b, "/var/lib/dpkg", MOUNT_RDONLY, WALL_ROOT),
+					"dpkg", WALL_ROOT),
 				NULL, "/var/lib/dpkg", WALL_ROOT);
 	} else if (b->f->has_dpkg) {
 		attach(b, tree(b, "/var/lib/dpkg", MOUNT_RDONLY, WALL_ROOT), NULL, "/var/lib/dpkg",
@@ -217,8 +221,9 @@ static void add_base_root(struct builder *b)
 static void add_dev(struct builder *b)
 {
 	static const char *const nodes[] = {"null", "zero", "full", "random", "urandom", "tty"};
-	static const char *const links[][2] = {{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"},
-		{"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
+	static const char *const links[][2] = {{"fd", "/proc/self/fd"},
+		{"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+		{"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
 	struct op *op;
 	int dev;
 
@@ -247,7 +252,10 @@ static void add_dev(struct builder *b)
 		op->mode = 0755;
 	}
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
-		/* As root a node of our own; a user can only bind the host's, once /dev is attached. */
+		/*
+		 * As root a node of our own; a user can only bind the host's, once /dev is
+		 * attached.
+		 */
 		op = plan_add(b->p, OP_NODE, b->maker, WALL_DEV);
 		op->slot = dev;
 		op->path = mem_strdup(nodes[i]);
@@ -323,7 +331,9 @@ static void add_sys(struct builder *b)
 		return;
 	}
 	store_dir(b, "sys", 0555, false);
-	/* The one leaf programs read to count cpus; it tells nothing that /proc/cpuinfo does not. */
+	/*
+	 * The one leaf programs read to count cpus; it tells nothing that /proc/cpuinfo does not.
+	 */
 	if (b->f->has_cpu_dir) {
 		store_dir(b, "sys/devices", 0555, false);
 		store_dir(b, "sys/devices/system", 0555, false);
@@ -360,7 +370,8 @@ static void add_writable(struct builder *b)
 
 		if (b->s->cow && strcmp(path, b->s->work_dir) == 0)
 			continue;
-		attach(b, tree(b, path, deep, WALL_ROOT), NULL, path, WALL_ROOT)->want_target = true;
+		attach(b, tree(b, path, deep, WALL_ROOT), NULL, path, WALL_ROOT)->want_target =
+			true;
 	}
 	for (size_t i = 0; i < b->v->readonly.n; i++) {
 		const char *path = b->v->readonly.v[i];
@@ -377,7 +388,8 @@ static bool is_shown_below(const struct builder *b, const char *dir)
 
 	for (size_t k = 0; k < 2; k++)
 		for (size_t i = 0; i < lists[k]->n; i++)
-			if (strcmp(lists[k]->v[i], dir) != 0 && text_path_below(lists[k]->v[i], dir))
+			if (strcmp(lists[k]->v[i], dir) != 0 &&
+				text_path_below(lists[k]->v[i], dir))
 				return true;
 	return false;
 }

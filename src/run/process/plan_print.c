@@ -109,7 +109,8 @@ static void print_line(const struct op *op, FILE *out)
 	if (op->kind == OP_IDS)
 		(void)fprintf(out, "  uid %u gid %u", op->uid, op->gid);
 	if (op->size)
-		(void)fprintf(out, op->kind == OP_BOUND || op->kind == OP_CAPS ? "  0x%llx" : "  %llu",
+		(void)fprintf(out,
+			op->kind == OP_BOUND || op->kind == OP_CAPS ? "  0x%llx" : "  %llu",
 			(unsigned long long)op->size);
 	(void)fprintf(out, "\n");
 }
@@ -192,7 +193,8 @@ int plan_print(const struct plan *p, bool as_json, FILE *out, struct err *err)
 		(void)fprintf(out, "ids: %u is %u outside, %u of them\n", p->map.uid[i].inside,
 			p->map.uid[i].outside, p->map.uid[i].count);
 	if (p->want_cgroup)
-		(void)fprintf(out, "cgroup: memory %llu, cpu %llu/1000, pids %llu, io %llu/s (0 = no limit)\n",
+		(void)fprintf(out,
+			"cgroup: memory %llu, cpu %llu/1000, pids %llu, io %llu/s (0 = no limit)\n",
 			(unsigned long long)p->cgroup_limits.memory_max,
 			(unsigned long long)p->cgroup_limits.cpu_milli,
 			(unsigned long long)p->cgroup_limits.pids_max,

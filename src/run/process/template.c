@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * run/process/template - the built-in `base` template: a made /etc, /home/user, /workspace; no download.
+ * run/process/template - the built-in `base` template: a made /etc, /home/user, /workspace; no
+ * download.
  *
  * Everything but /usr, which is the host's and mounted read-only. Of the host's
  * /etc only what programs in /usr need and what holds no secret is copied, by an
@@ -26,14 +27,14 @@
 
 /* Copied from the host's /etc as they are. One reason each. */
 static const char *const from_etc[] = {
-	"alternatives",	   /* half of /usr/bin are links through it */
+	"alternatives",    /* half of /usr/bin are links through it */
 	"ca-certificates", /* local trust anchors */
 	"ca-certificates.conf",
 	"debian_version",
 	"debconf.conf", /* package configuration */
-	"dpkg",		/* dpkg.cfg: no secrets in it */
-	"fonts",	/* font lookup rules */
-	"gai.conf",	/* address preference */
+	"dpkg",         /* dpkg.cfg: no secrets in it */
+	"fonts",        /* font lookup rules */
+	"gai.conf",     /* address preference */
 	"host.conf",
 	"inputrc",
 	"java-11-openjdk", /* the JDK's conf is a link into /etc */
@@ -61,7 +62,7 @@ static const char *const from_etc[] = {
 	"services",
 	"shells",
 	"skel",
-	"ssl/certs",	   /* trust store, public */
+	"ssl/certs",       /* trust store, public */
 	"ssl/openssl.cnf", /* library defaults */
 	"terminfo",
 	"timezone",
@@ -71,7 +72,7 @@ struct made {
 	const char *path;
 	mode_t mode;
 	const char *text; /* NULL: a directory */
-	bool is_users;	  /* owned by user (1000) where ids can be given */
+	bool is_users;    /* owned by user (1000) where ids can be given */
 };
 
 static const struct made things[] = {
@@ -117,17 +118,23 @@ static const struct made things[] = {
 	{"etc/apt/trusted.gpg.d", 0755, NULL, false},
 	{"etc/sudoers.d", 0750, NULL, false},
 	{"etc/apt/sources.list", 0644, "", false},
-	/* Dropping to _apt needs ids a single-id box does not have; root here is only the box's root. */
+	/*
+	 * Dropping to _apt needs ids a single-id box does not have; root here is only the box's
+	 * root.
+	 */
 	{"etc/apt/apt.conf.d/00bawn", 0644, "APT::Sandbox::User \"root\";\n", false},
 	{"etc/shadow", 0640, "root:*:19000:0:99999:7:::\nuser:*:19000:0:99999:7:::\n", false},
 	{"etc/gshadow", 0640, "root:*::\nsudo:*::user\nuser:!::\n", false},
-	/* Only with --allow-sudo can it gain anything, and then only root over the box's own ids. */
+	/*
+	 * Only with --allow-sudo can it gain anything, and then only root over the box's own ids.
+	 */
 	{"etc/sudoers", 0440,
 		"Defaults env_keep += \"PATH LANG\"\nroot ALL=(ALL:ALL) ALL\n"
 		"user ALL=(ALL:ALL) NOPASSWD: ALL\n",
 		false},
 	{"etc/hostname", 0644, "bawn\n", false},
-	{"etc/hosts", 0644, "127.0.0.1 localhost bawn\n::1 localhost ip6-localhost ip6-loopback\n", false},
+	{"etc/hosts", 0644, "127.0.0.1 localhost bawn\n::1 localhost ip6-localhost ip6-loopback\n",
+		false},
 	{"etc/resolv.conf", 0644, "# no network in this sandbox\n", false},
 	{"etc/nsswitch.conf", 0644,
 		"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\n"
@@ -170,8 +177,9 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
  */
 static int digest(bool is_host_root, uint64_t *ret, struct err *err)
 {
-	static const char *const seen[] = {"/etc", "/etc/alternatives", "/etc/ssl/certs", "/etc/pam.d",
-		"/etc/ld.so.conf.d", "/etc/profile.d", "/etc/ld.so.cache", "/etc/passwd", "/etc/group"};
+	static const char *const seen[] = {"/etc", "/etc/alternatives", "/etc/ssl/certs",
+		"/etc/pam.d", "/etc/ld.so.conf.d", "/etc/profile.d", "/etc/ld.so.cache",
+		"/etc/passwd", "/etc/group"};
 	uint64_t h = 0xcbf29ce484222325ull, numbers[3] = {0};
 	struct stat st;
 
@@ -200,7 +208,8 @@ static int make_thing(int dir, const struct made *m, bool is_host_root, struct e
 		if (mkdirat(dir, m->path, 0700) < 0)
 			return err_sys(err, "make '%s'", m->path);
 	} else {
-		AUTO_FD int fd = openat(dir, m->path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+		AUTO_FD int fd =
+			openat(dir, m->path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
 		size_t n = strlen(m->text);
 
 		if (fd < 0 || (n > 0 && write(fd, m->text, n) != (ssize_t)n))
@@ -292,7 +301,9 @@ static int fill(int dir, bool is_host_root, struct err *err)
 		r = make_thing(dir, &things[i], is_host_root, err);
 	if (r >= 0)
 		r = make_accounts(dir, "passwd",
-			"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n", err);
+			"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/"
+			"bash\n",
+			err);
 	if (r >= 0)
 		r = make_accounts(dir, "group", "root:x:0:\nsudo:x:27:user\nuser:x:1000:\n", err);
 	if (r >= 0)
@@ -311,7 +322,8 @@ static int fill(int dir, bool is_host_root, struct err *err)
 				r = err_sys(err, "read link '%s'", path);
 			else if (access(path, F_OK) == 0)
 				r = err_set(err, EOPNOTSUPP,
-					"'%s' is not a link into /usr: the base template needs a merged "
+					"'%s' is not a link into /usr: the base template needs a "
+					"merged "
 					"/usr; use '--root host'",
 					path);
 			continue;
@@ -342,7 +354,7 @@ static int make(const char *parent, const char *name, bool is_host_root, struct 
 		r = err_sys(err, "open '%s'", fresh);
 	else
 		r = fchmod(dir, 0755) < 0 ? err_sys(err, "chmod '%s'", fresh)
-					   : fill(dir, is_host_root, err);
+					  : fill(dir, is_host_root, err);
 	/* Somebody else may have been faster: theirs is as good. */
 	if (r >= 0 && renameat(parent_fd, fresh, parent_fd, name) == 0)
 		return 0;

@@ -65,7 +65,8 @@ static void ids(const struct box *b, struct wall_record *w)
 	if (m->uid_n == 0)
 		set(w, WALL_VERDICT_MISSING, "no id map");
 	else if (b->is_unmapped)
-		set(w, WALL_VERDICT_FALLBACK, "own range %u+%u; host files are nobody's: no id mapping",
+		set(w, WALL_VERDICT_FALLBACK,
+			"own range %u+%u; host files are nobody's: no id mapping",
 			m->uid[0].outside, m->uid[0].count);
 	else if (b->facts.is_host_root)
 		set(w, is(m->uid[0].outside >= USERNS_RANGE_FIRST), "own range %u+%u, idmapped",
@@ -73,7 +74,8 @@ static void ids(const struct box *b, struct wall_record *w)
 	else if (m->by_helper)
 		set(w, WALL_VERDICT_ENFORCED, "subordinate range %u", b->facts.subuid);
 	else
-		set(w, WALL_VERDICT_ENFORCED, "single id %u as %u", m->uid[0].outside, m->uid[0].inside);
+		set(w, WALL_VERDICT_ENFORCED, "single id %u as %u", m->uid[0].outside,
+			m->uid[0].inside);
 }
 
 static void files(const struct box *b, struct wall_record *w)
@@ -82,7 +84,8 @@ static void files(const struct box *b, struct wall_record *w)
 	bool is_base = b->spec->root == SPEC_ROOT_BASE;
 
 	if (is_base)
-		set(&w[WALL_ROOT], is(rb->root_type == OVERLAYFS_SUPER_MAGIC), "overlay of the template");
+		set(&w[WALL_ROOT], is(rb->root_type == OVERLAYFS_SUPER_MAGIC),
+			"overlay of the template");
 	else
 		set(&w[WALL_ROOT], is(rb->is_root_readonly), "host tree read-only, %zu writable",
 			b->view.writable.n);
@@ -104,7 +107,8 @@ static void privileges(const struct box *b, struct wall_record *w)
 	for (size_t i = 0; i < b->plan.n; i++)
 		if (b->plan.ops[i].kind == OP_BOUND)
 			bounding = b->plan.ops[i].size;
-	set(&w[WALL_CAPS], is((rb->cap_bounding & ~bounding) == 0 && (rb->cap_effective & ~bounding) == 0),
+	set(&w[WALL_CAPS],
+		is((rb->cap_bounding & ~bounding) == 0 && (rb->cap_effective & ~bounding) == 0),
 		"bounding %016llx", (unsigned long long)rb->cap_bounding);
 	set(&w[WALL_NNP], is(rb->no_new_privs == 1), "NoNewPrivs %d", rb->no_new_privs);
 	set(&w[WALL_SECCOMP], is(rb->seccomp == 2), "Seccomp %d, %s", rb->seccomp,
@@ -113,8 +117,8 @@ static void privileges(const struct box *b, struct wall_record *w)
 		landlock_describe(b->facts.landlock_abi, !b->spec->want_loopback));
 }
 
-static void limit(struct wall_record *w, uint64_t want, uint64_t got, bool has_fallback,
-	const char *fallback)
+static void limit(
+	struct wall_record *w, uint64_t want, uint64_t got, bool has_fallback, const char *fallback)
 {
 	/* The kernel rounds to pages; a limit below what was asked is still the limit. */
 	if (got > 0 && got <= want)
@@ -143,8 +147,8 @@ static void limits(const struct box *b, struct wall_record *w)
 	/* With one id in the box that count is the box's count. */
 	if (w[WALL_PIDS].enforced == WALL_VERDICT_FALLBACK && !b->plan.map.by_helper &&
 		b->plan.map.uid[0].count == 1)
-		set(&w[WALL_PIDS], WALL_VERDICT_ENFORCED, "RLIMIT_NPROC of the user namespace: %llu",
-			(unsigned long long)rb->nproc);
+		set(&w[WALL_PIDS], WALL_VERDICT_ENFORCED,
+			"RLIMIT_NPROC of the user namespace: %llu", (unsigned long long)rb->nproc);
 	limit(&w[WALL_IO], want->io_bps, got.io_bps, false, "");
 	set(&w[WALL_RLIMITS], is(rb->core <= 1 && rb->nofile <= want->open_files),
 		"%llu open files, no core dumps", (unsigned long long)rb->nofile);
@@ -177,10 +181,12 @@ int verify_walls(struct box *b, struct err *err)
 			set(&w[i], WALL_VERDICT_MISSING, "not to be had on this machine");
 	}
 	for (int i = 0; i < WALL_COUNT; i++)
-		if (w[i].requested == WALL_LEVEL_REQUIRED && (w[i].enforced == WALL_VERDICT_MISSING ||
-							      w[i].enforced == WALL_VERDICT_FALLBACK))
+		if (w[i].requested == WALL_LEVEL_REQUIRED &&
+			(w[i].enforced == WALL_VERDICT_MISSING ||
+				w[i].enforced == WALL_VERDICT_FALLBACK))
 			return err_set(err, EOPNOTSUPP,
-				"wall '%s' is required and not there (%s); %s; or accept without it: "
+				"wall '%s' is required and not there (%s); %s; or accept without "
+				"it: "
 				"--wall %s=preferred",
 				wall_name((enum wall)i), w[i].detail, wall_remedy((enum wall)i),
 				wall_name((enum wall)i));

@@ -8,6 +8,7 @@
  * under /proc is the kernel's; every walk is bounded.
  */
 #include "base/own.h"
+#include "base/text.h"
 #include "run/process/box_impl.h"
 
 #include <fcntl.h>
@@ -45,16 +46,15 @@ static ssize_t read_text(pid_t pid, const char *file, char *buf, size_t size)
 /* Resident less shared: what the process alone holds. Shared memory is counted by its files. */
 static void add_memory(struct look *l, pid_t pid)
 {
-	char buf[256], *p;
+	char buf[256];
+	const char *p;
 	uint64_t resident, shared;
 
 	if (read_text(pid, "statm", buf, sizeof(buf)) <= 0)
 		return;
 	p = strchr(buf, ' ');
-	if (!p)
+	if (!p || text_scan_u64(&p, &resident) < 0 || text_scan_u64(&p, &shared) < 0)
 		return;
-	resident = strtoull(p, &p, 10);
-	shared = strtoull(p, &p, 10);
 	if (resident > shared)
 		l->memory += (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -83,7 +83,8 @@ static void add_anonymous_files(struct look *l, pid_t pid)
 
 		if (e->d_name[0] == '.' || fstatat(dirfd(d), e->d_name, &st, 0) < 0)
 			continue;
-		if (S_ISREG(st.st_mode) && st.st_dev == l->anonymous_dev && !is_counted(l, st.st_ino))
+		if (S_ISREG(st.st_mode) && st.st_dev == l->anonymous_dev &&
+			!is_counted(l, st.st_ino))
 			l->memory += (uint64_t)st.st_blocks * 512;
 	}
 }
@@ -96,12 +97,17 @@ static void lower_session(pid_t pid)
 {
 	char buf[64], path[64];
 	const char *nice;
+	uint64_t level;
 	AUTO_FD int fd = -EBADF;
 
 	if (getsid(pid) != pid || read_text(pid, "autogroup", buf, sizeof(buf)) <= 0)
 		return;
 	nice = strstr(buf, "nice ");
-	if (!nice || strtol(nice + 5, NULL, 10) >= LOW_NICE)
+	if (!nice)
+		return;
+	nice += strlen("nice ");
+	/* A negative level does not scan, and is not low. */
+	if (text_scan_u64(&nice, &level) == 0 && level >= LOW_NICE)
 		return;
 	(void)snprintf(path, sizeof(path), "/proc/%d/autogroup", pid);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -113,6 +119,8 @@ static void lower_session(pid_t pid)
 static void look_at(struct look *l, pid_t pid, int depth)
 {
 	char file[64], buf[8192];
+	const char *next;
+	uint64_t child;
 
 	l->tasks++;
 	if (l->b->plan.watch & PLAN_WATCH_MEMORY) {
@@ -124,14 +132,9 @@ static void look_at(struct look *l, pid_t pid, int depth)
 	(void)snprintf(file, sizeof(file), "task/%d/children", pid);
 	if (depth == DEPTH_MAX || read_text(pid, file, buf, sizeof(buf)) <= 0)
 		return;
-	for (char *p = buf, *end; *p; p = end) {
-		pid_t child = (pid_t)strtoul(p, &end, 10);
-
-		if (end == p)
-			break;
-		look_at(l, child, depth + 1);
-		end += strspn(end, " ");
-	}
+	next = buf;
+	while (text_scan_u64(&next, &child) == 0)
+		look_at(l, (pid_t)child, depth + 1);
 }
 
 static dev_t anonymous_dev(void)

@@ -30,6 +30,7 @@ enum wire_type {
 	WIRE_SIGNAL,
 	WIRE_TERM,
 	WIRE_KILL,
+	WIRE_FREEZE, /* SIGSTOP or SIGCONT to everybody */
 	WIRE_STOPPED,
 	WIRE_EXIT,
 	WIRE_ERR,
@@ -51,8 +52,8 @@ struct wire_readback {
 	uint64_t namespaces[WIRE_NS_COUNT]; /* inode numbers */
 	uint64_t cap_bounding, cap_effective;
 	uint64_t root_type, proc_type, dev_type, sys_type; /* statfs magic */
-	uint64_t nofile, core, nproc, data, fsize; /* rlimits, hard */
-	uint64_t tmp_size; /* bytes of the file system at /tmp */
+	uint64_t nofile, core, nproc, data, fsize;         /* rlimits, hard */
+	uint64_t tmp_size;                                 /* bytes of the file system at /tmp */
 	uint32_t uid, gid;
 	int32_t no_new_privs, seccomp; /* /proc/self/status */
 	int32_t nice;
@@ -76,7 +77,7 @@ struct wire_exit {
 struct wire {
 	uint32_t type;
 	int32_t number; /* signal; exit status for ERR from exec (126, 127) */
-	int32_t wall;	/* ERR: the wall that could not be built, or -1 */
+	int32_t wall;   /* ERR: the wall that could not be built, or -1 */
 	union {
 		struct err err;
 		struct wire_readback readback;

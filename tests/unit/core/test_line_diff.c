@@ -109,8 +109,8 @@ static void random_texts_are_rebuilt_from_their_difference(void)
 	uint32_t seed = 12345;
 
 	for (int round = 0; round < 2000; round++) {
-		char a[256];
-		char b[256];
+		char a[256] = "";
+		char b[256] = "";
 		size_t na = 0;
 		size_t nb = 0;
 		struct rebuild r = {0};

@@ -11,7 +11,9 @@
 
 static struct err err;
 
-/* A child that waits to be mapped, then answers by its exit status whether it is who it should be. */
+/*
+ * A child that waits to be mapped, then answers by its exit status whether it is who it should be.
+ */
 static pid_t start(uid_t expected, int *ret_go)
 {
 	AUTO_FD int pidfd = -EBADF;

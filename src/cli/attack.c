@@ -10,6 +10,7 @@
 #include "cli/attack_print.h"
 #include "cli/verb.h"
 #include "sys/cgroup.h"
+#include "sys/landlock.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -18,6 +19,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+
+#define LANDLOCK_ABI_SCOPES 6
 
 static volatile sig_atomic_t interrupted;
 
@@ -117,13 +120,13 @@ static bool has_disk_limit(void)
 
 	if (cgroup_detect(&controllers) == CGROUP_NONE || !(controllers & CGROUP_IO))
 		return false;
-	return stat("/tmp", &st) == 0 && major(st.st_dev) != 0;
+	return stat(attack_stage_parent(), &st) == 0 && major(st.st_dev) != 0;
 }
 
 static int choose(struct run *run, struct err *err)
 {
 	struct attack_board *b = &run->board;
-	bool has_disk = has_disk_limit();
+	bool has_disk = has_disk_limit(), has_scopes = landlock_abi() >= LANDLOCK_ABI_SCOPES;
 	size_t n = 0;
 
 	for (size_t i = 0; i < attack_count(); i++) {
@@ -135,6 +138,8 @@ static int choose(struct run *run, struct err *err)
 		if ((a->flags & ATTACK_NEEDS_IO) && !has_disk)
 			b->entry[i].why_not =
 				"no io controller for this user, or no disk below /tmp";
+		else if ((a->flags & ATTACK_NEEDS_SCOPES) && !has_scopes)
+			b->entry[i].why_not = "this kernel's Landlock has no scopes (Linux 6.12)";
 		else if ((a->flags & ATTACK_BASE_ONLY) && run->o.root == SPEC_ROOT_HOST)
 			b->entry[i].why_not = "with --root host the tree is there to be read";
 		b->entry[i].is_chosen = true;

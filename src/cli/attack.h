@@ -87,15 +87,15 @@ struct attack_ctx {
 };
 
 enum attack_flags {
-	ATTACK_CONTROL = 1u << 0,   /* must succeed outside, in a throwaway child */
-	ATTACK_AS_ROOT = 1u << 1,   /* run as root of the box */
-	ATTACK_OWN_BOX = 1u << 2,   /* gets a sandbox of its own */
-	ATTACK_HOST_VIEW = 1u << 3, /* only makes sense with --root host */
-	ATTACK_TTY = 1u << 4,       /* stdin is a terminal */
-	ATTACK_METER = 1u << 5,     /* a neighbour on the host is timed meanwhile */
-	ATTACK_NEEDS_IO = 1u << 6,  /* only offered where there is an io controller and a disk */
-	ATTACK_BASE_ONLY =
-		1u << 7, /* with --root host it is no attack: the tree is there to be read */
+	ATTACK_CONTROL = 1u << 0,      /* must succeed outside, in a throwaway child */
+	ATTACK_AS_ROOT = 1u << 1,      /* run as root of the box */
+	ATTACK_OWN_BOX = 1u << 2,      /* gets a sandbox of its own */
+	ATTACK_HOST_VIEW = 1u << 3,    /* only makes sense with --root host */
+	ATTACK_TTY = 1u << 4,          /* stdin is a terminal */
+	ATTACK_METER = 1u << 5,        /* a neighbour on the host is timed meanwhile */
+	ATTACK_NEEDS_IO = 1u << 6,     /* only offered where there is an io controller and a disk */
+	ATTACK_BASE_ONLY = 1u << 7,    /* no attack with --root host, where the tree may be read */
+	ATTACK_NEEDS_SCOPES = 1u << 8, /* only offered where Landlock scopes signals */
 };
 
 struct attack;
@@ -193,6 +193,8 @@ struct attack_stage; /* canaries, victim, listeners */
 
 /* Make the stage; ctx is filled except for role, fds and the list. */
 int attack_stage_open(struct attack_stage **ret, struct attack_ctx *ctx, struct err *err);
+/* The directory it is made in: a disk if there is one, and never seen in a box. */
+const char *attack_stage_parent(void);
 /* The caller's terminal (a slave), and the file that the boxes get as stdin. Borrowed. */
 int attack_stage_tty(const struct attack_stage *s);
 int attack_stage_stdin(const struct attack_stage *s);

@@ -25,8 +25,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define START_MS 20000 /* until a sandbox must have started */
-#define BATCH_MS 60000 /* until a batch must be through */
+#define START_MS 20000  /* until a sandbox must have started */
+#define BATCH_MS 120000 /* until a batch must be through */
 
 /* Written by the child, read by the driver once the child has ended. */
 struct shared {

@@ -140,7 +140,7 @@ static const struct attack table[] = {
 		.wall = WALL_LANDLOCK,
 		.success = "signals reach a process outside of the box's domain",
 		.try = init_signal,
-		.flags = ATTACK_AS_ROOT,
+		.flags = ATTACK_AS_ROOT | ATTACK_NEEDS_SCOPES,
 		.expect = {EPERM}},
 };
 

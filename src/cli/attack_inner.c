@@ -28,7 +28,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#define ATTACK_SECONDS 15 /* after which an attempt is cut off */
+#define ATTACK_SECONDS 30 /* after which an attempt is cut off */
 
 __attribute__((format(printf, 4, 0))) static int fill(
 	struct attack_report *r, int verdict, int err, const char *fmt, va_list ap)

@@ -73,7 +73,7 @@ struct seccomp_test {
 	X(fadvise64, ALLOW, "page cache advice") \
 	X(fallocate, ALLOW, "file space, capped by the disk wall") \
 	X(fchdir, ALLOW, "own working directory") \
-	X(fcntl, ALLOW, "descriptor flags, locks, leases, seals") \
+	X(fcntl, ALLOW, "descriptor flags, locks, seals; leases are in the conditions") \
 	X(fdatasync, ALLOW, "flush an own file") \
 	X(fgetxattr, ALLOW, "attributes") \
 	X(file_getattr, ALLOW, "inode flags; the ioctl of the same effect is allowed") \
@@ -457,6 +457,8 @@ struct seccomp_test {
 	X(clone, DENY, "a new user namespace opens the kernel's privileged surface", \
 		ARG_ANY(0, SECCOMP_NEW_NAMESPACES)) \
 	X(unshare, DENY, "as clone", ARG_ANY(0, SECCOMP_NEW_NAMESPACES | CLONE_NEWTIME)) \
+	X(fcntl, DENY, "leases: opens of a shared file by the host would wait for the box", \
+		ARG_EQ(1, F_SETLEASE)) \
 	X(ioctl, DENY, "types into the terminal: input the outer shell would run", \
 		ARG_EQ(1, TIOCSTI)) \
 	X(ioctl, DENY, "pastes into a virtual console, as TIOCSTI; CVE-2023-28100", \

@@ -66,6 +66,8 @@ static int prepare(struct box *b, struct err *err)
 
 	if (r >= 0 && sees_host)
 		r = host_view_build(b->spec, &who, &b->view, err);
+	if (r >= 0 && sees_host && b->spec->walls[WALL_MASKS] != WALL_LEVEL_OFF)
+		r = host_sockets_hide(&b->view, err);
 	if (r >= 0 && b->facts.is_host_root && has_ids) {
 		r = userns_reserve_range(&b->facts.range_first, err);
 		b->range_fd = r;
@@ -93,67 +95,16 @@ static int catch_signals(struct box *b, struct err *err)
 	return b->signal_fd < 0 ? err_sys(err, "signalfd") : 0;
 }
 
-/*
- * The janitor: started before there is anything to clean up, it sleeps until its
- * pipe ends. A byte means "all is removed"; end of file means bawn was killed, and once
- * it is gone its leaves, found by the pid in their names, are removed.
- */
-static _Noreturn void janitor_main(int pipe_fd, int bawn)
-{
-	struct pollfd gone = {.fd = bawn, .events = POLLIN};
-	char byte;
-	ssize_t n;
-
-	(void)prctl(PR_SET_NAME, "bawn-janitor", 0, 0, 0);
-	(void)setsid(); /* a terminal's Ctrl-C is not for us */
-	for (int i = 0; i < 3; i++)
-		(void)close(i); /* a reader of our caller's output waits for its end */
-	(void)cgroup_sweep();   /* leaves of earlier runs whose janitor was killed too */
-	do
-		n = read(pipe_fd, &byte, 1);
-	while (n < 0 && errno == EINTR);
-	if (n != 1) {
-		/*
-		 * Its descriptors are closed before it is dead, and a living owner's leaves are
-		 * spared.
-		 */
-		while (poll(&gone, 1, -1) < 0 && errno == EINTR)
-			;
-		(void)cgroup_sweep();
-	}
-	_exit(0);
-}
-
-static int start_janitor(struct box *b, struct err *err)
-{
-	AUTO_FD int pidfd = -EBADF, in = -EBADF, bawn = -EBADF;
-	int fds[2];
-
-	bawn = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	if (bawn < 0)
-		return err_sys(err, "pidfd_open");
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_sys(err, "pipe");
-	in = fds[0];
-	b->janitor_fd = fds[1];
-	b->janitor = process_clone(0, -EBADF, &pidfd, err);
-	if (b->janitor == 0) {
-		closep(&b->janitor_fd);
-		janitor_main(in, bawn);
-	}
-	return b->janitor < 0 ? (int)b->janitor : 0;
-}
-
 static int make_cgroup(struct box *b, struct err *err)
 {
-	int r;
+	bool guards = b->view.absent.n > 0 || b->view.links.n > 0 || b->view.repos.n > 0;
+	int r = 0;
 
-	if (!b->plan.want_cgroup)
-		return 0;
-	r = start_janitor(b, err);
-	if (r < 0)
-		return r;
-	return cgroup_create(&b->plan.cgroup_limits, b->plan.cgroup_required, &b->cgroup, err);
+	if (b->plan.want_cgroup || guards)
+		r = janitor_start(b, err);
+	if (r >= 0 && b->plan.want_cgroup)
+		r = cgroup_create(&b->plan.cgroup_limits, b->plan.cgroup_required, &b->cgroup, err);
+	return r;
 }
 
 /* clone() does not say which namespace it could not make: give up the preferred ones in turn. */
@@ -198,7 +149,7 @@ static int clone_init(struct box *b, struct err *err)
 	}
 	closep(&b->init_peer);
 	closep(&b->command_peer);
-	return 0;
+	return janitor_tell_box(b, err);
 }
 
 static bool is_attached(const struct plan *p, int slot)
@@ -316,29 +267,39 @@ static void report_held(const char *path, const char *moved_to, void *arg)
 		text_quote(path, quoted, sizeof(quoted)), instead);
 }
 
+int box_hold_back(struct box *b, struct err *err)
+{
+	AUTO_FREE char *state = NULL, *hold = NULL;
+	int r;
+
+	if (b->spec->walls[WALL_MASKS] == WALL_LEVEL_OFF || b->spec->no_protect)
+		return 0;
+	r = state_dir(&state, err);
+	if (r < 0)
+		return r;
+	hold = text_format("%s/held/%s", state, b->result->run_id);
+	return host_view_hold_back(&b->view, hold, report_held, b, err);
+}
+
 /* After the box is gone: nothing of it can change what we look at. */
 static int keep_changes(struct box *b, struct err *err)
 {
-	AUTO_FREE char *state = NULL, *hold = NULL;
+	AUTO_FD int upper = -EBADF;
+	struct err why = {0};
 	int r = 0;
 
-	if (b->plan.has_cow && b->store_fd >= 0) {
-		AUTO_FD int upper =
-			openat(b->store_fd, "cow/u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-		if (upper < 0)
-			return err_sys(err, "open what the run changed");
-		r = cow_keep(upper, b->spec->work_dir, b->result->run_id, b->plan.id_base,
-			&b->result->changes, err);
+	/* First what guards the host; that the changes could not be kept must not prevent it. */
+	if (box_hold_back(b, &why) < 0) {
+		*err = why;
+		r = -why.code;
 	}
-	if (r >= 0 && b->spec->walls[WALL_MASKS] != WALL_LEVEL_OFF) {
-		r = state_dir(&state, err);
-		if (r >= 0) {
-			hold = text_format("%s/held/%s", state, b->result->run_id);
-			r = host_view_hold_back(&b->view, hold, report_held, b, err);
-		}
-	}
-	return r;
+	if (!b->plan.has_cow || b->store_fd < 0)
+		return r;
+	upper = openat(b->store_fd, "cow/u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (upper < 0)
+		return err_sys(err, "open what the run changed");
+	return cow_keep(upper, b->spec->work_dir, b->result->run_id, b->plan.id_base,
+		&b->result->changes, err);
 }
 
 /* Undo in reverse; every step also after a failure of an earlier one. */
@@ -357,14 +318,6 @@ static int unmake(struct box *b, struct err *err)
 	}
 	if (b->cgroup && cgroup_remove(b->cgroup, &first) < 0)
 		(void)err_wrap(&first, "clean up");
-	if (b->janitor > 0) {
-		/* A byte: nothing left to do. Unwritten, the janitor cleans once more, in vain. */
-		if (first.code == 0 && write(b->janitor_fd, "", 1) < 0)
-			(void)err_sys(&first, "tell the janitor");
-		closep(&b->janitor_fd);
-		while (waitpid(b->janitor, &status, 0) < 0 && errno == EINTR)
-			;
-	}
 	if (first.code) {
 		*err = first;
 		return -first.code;
@@ -416,6 +369,11 @@ static int run_once(struct box *b, struct err *err)
 	}
 	if (r >= 0)
 		r = keep_changes(b, err);
+	/* Last: until here it would do all this in our place. */
+	if (janitor_stop(b, &undo) < 0 && r >= 0) {
+		*err = undo;
+		r = -undo.code;
+	}
 	return r;
 }
 

@@ -80,6 +80,17 @@ void explain_end(struct box *b);
  */
 bool watchdog_look(struct box *b);
 
+/* janitor.c: cleans up in our place if we are killed. Start it before there is anything to clean. */
+int janitor_start(struct box *b, struct err *err);
+int janitor_tell_box(struct box *b, struct err *err);
+int janitor_stop(struct box *b, struct err *err);
+
+/* box.c: protected names the box made are moved out of the way. */
+int box_hold_back(struct box *b, struct err *err);
+
+/* host_sockets.c: hide the sockets this host listens on, outside of what is shared. */
+int host_sockets_hide(struct host_view *v, struct err *err);
+
 /* supervise.c: from GO to the end. */
 int supervise(struct box *b, struct err *err);
 /* supervise.c: an error the box sent before it died replaces *err. */

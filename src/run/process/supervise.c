@@ -9,8 +9,8 @@
  */
 #include "base/own.h"
 #include "run/process/box_impl.h"
+#include "run/process/terminal.h"
 #include "sys/process.h"
-#include "sys/pty.h"
 #include "sys/sock.h"
 
 #include <fcntl.h>
@@ -20,24 +20,20 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#define RELAY_SIZE   65536
 #define WATCHDOG_MS  100
 #define LAST_WORD_MS 2000 /* from KILL until pid 1 itself is killed */
 
 struct loop {
 	struct box *b;
 	struct err *err;
-	bool is_started;  /* the command has been exec'd */
-	bool is_going;	  /* GO was sent */
-	bool has_exit;	  /* EXIT arrived */
+	bool is_started; /* the command has been exec'd */
+	bool is_going;   /* GO was sent */
+	bool has_exit;   /* EXIT arrived */
 	bool is_terming, is_killing;
-	bool is_input_open; /* our terminal still feeds the box's */
-	int tty_in, tty_out; /* our ends of the relay, -1 without */
-	struct termios saved;
-	bool is_raw;
+	struct terminal *terminal;
 	uint64_t deadline_ms; /* absolute, 0 = none */
 	uint64_t next_watch_ms;
-	int result;	  /* < 0: the sandbox could not be made */
+	int result; /* < 0: the sandbox could not be made */
 };
 
 static uint64_t now_ms(void)
@@ -57,88 +53,6 @@ static void tell(struct box *b, enum wire_type type, int number)
 	(void)sock_send(b->init_fd, &w, sizeof(w), NULL, 0, &ignored);
 }
 
-static void terminal_raw(struct loop *l)
-{
-	struct err ignored;
-
-	if (l->tty_in >= 0 && !l->is_raw)
-		l->is_raw = pty_raw(l->tty_in, &l->saved, &ignored) >= 0;
-}
-
-static void terminal_restore(struct loop *l)
-{
-	if (l->is_raw)
-		pty_restore(l->tty_in, &l->saved);
-	l->is_raw = false;
-}
-
-static void terminal_open(struct loop *l)
-{
-	const struct box_options *o = l->b->o;
-
-	for (int i = 2; i >= 0; i--) {
-		if (o->stdio[i] < 0 || !isatty(o->stdio[i]))
-			continue;
-		if (i == 0)
-			l->tty_in = o->stdio[i];
-		else
-			l->tty_out = o->stdio[i];
-	}
-	if (l->tty_out < 0)
-		l->tty_out = l->tty_in;
-	l->is_input_open = l->tty_in >= 0;
-	pty_copy_settings(l->tty_out, l->b->master_fd);
-	pty_copy_size(l->tty_out, l->b->master_fd);
-	terminal_raw(l);
-}
-
-static bool write_all(int fd, const char *p, size_t n)
-{
-	while (n > 0) {
-		ssize_t k = write(fd, p, n);
-
-		if (k < 0 && errno == EAGAIN) {
-			struct pollfd wait = {.fd = fd, .events = POLLOUT};
-
-			(void)poll(&wait, 1, 1000);
-			continue;
-		}
-		if (k < 0 && errno != EINTR)
-			return false;
-		if (k > 0) {
-			p += k;
-			n -= (size_t)k;
-		}
-	}
-	return true;
-}
-
-/* One read from `from`, all of it to `to`. False at end of file. */
-static bool relay(int from, int to)
-{
-	static char buf[RELAY_SIZE];
-	ssize_t n = read(from, buf, sizeof(buf));
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
-	return n > 0 && write_all(to, buf, (size_t)n);
-}
-
-static void drain_terminal(struct loop *l)
-{
-	if (l->b->master_fd < 0)
-		return;
-	(void)fcntl(l->b->master_fd, F_SETFL, O_NONBLOCK);
-	for (;;) {
-		struct pollfd p = {.fd = l->b->master_fd, .events = POLLIN};
-
-		/* EIO once the last slave is closed, EAGAIN when nothing is left. */
-		if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLIN) ||
-			!relay(l->b->master_fd, l->tty_out))
-			return;
-	}
-}
-
 static void on_box(struct loop *l, const struct wire *w, int *fds, size_t n)
 {
 	struct box *b = l->b;
@@ -150,7 +64,7 @@ static void on_box(struct loop *l, const struct wire *w, int *fds, size_t n)
 	}
 	if ((w->number & 2) && k < n) {
 		b->master_fd = TAKE_FD(fds[k]);
-		terminal_open(l);
+		terminal_open(l->terminal, b->o, b->master_fd);
 	}
 }
 
@@ -169,17 +83,21 @@ static void on_exit_report(struct loop *l, const struct wire_exit *e)
 		l->b->was_crowded = true;
 }
 
-/* Ctrl-Z inside: stop as the command did, so that the caller's shell gets its prompt. */
+/*
+ * Ctrl-Z inside: stop as the command did, so that the caller's shell gets its
+ * prompt. Only with a terminal, and the whole box stops with us: nothing in it may run
+ * on while nobody watches its limits.
+ */
 static void on_stopped(struct loop *l)
 {
-	if (l->b->spec->walls[WALL_TTY] == WALL_LEVEL_OFF)
+	if (l->terminal->in < 0)
 		return;
-	terminal_restore(l);
+	tell(l->b, WIRE_FREEZE, SIGSTOP);
+	terminal_restore(l->terminal);
 	(void)kill(getpid(), SIGSTOP);
-	terminal_raw(l);
-	if (l->b->master_fd >= 0)
-		pty_copy_size(l->tty_out, l->b->master_fd);
-	tell(l->b, WIRE_SIGNAL, SIGCONT);
+	terminal_raw(l->terminal);
+	terminal_resize(l->terminal);
+	tell(l->b, WIRE_FREEZE, SIGCONT);
 }
 
 static void on_init(struct loop *l)
@@ -195,15 +113,9 @@ static void on_init(struct loop *l)
 		return;
 	}
 	switch (w.type) {
-	case WIRE_BOX:
-		on_box(l, &w, fds, n);
-		break;
-	case WIRE_EXIT:
-		on_exit_report(l, &w.exit);
-		break;
-	case WIRE_STOPPED:
-		on_stopped(l);
-		break;
+	case WIRE_BOX: on_box(l, &w, fds, n); break;
+	case WIRE_EXIT: on_exit_report(l, &w.exit); break;
+	case WIRE_STOPPED: on_stopped(l); break;
 	case WIRE_ERR:
 		if (l->result >= 0) {
 			*l->err = w.err;
@@ -211,8 +123,7 @@ static void on_init(struct loop *l)
 			l->b->failed = w.wall;
 		}
 		break;
-	default:
-		break;
+	default: break;
 	}
 	for (size_t i = 0; i < 4; i++)
 		closep(&fds[i]);
@@ -266,7 +177,10 @@ static void on_command(struct loop *l)
 	} else if (got == sizeof(w) && w.type == WIRE_ERR) {
 		on_exec_failed(l, &w);
 	} else {
-		/* End of file: execve() closed it. Before GO it means the process died; init reports. */
+		/*
+		 * End of file: execve() closed it. Before GO it means the process died; init
+		 * reports.
+		 */
 		if (l->is_going && !l->is_started && !b->result->exec_error.code) {
 			l->is_started = true;
 			if (b->o->started)
@@ -285,10 +199,11 @@ static void on_signal(struct loop *l)
 		int sig = (int)si.ssi_signo;
 
 		if (sig == SIGWINCH) {
-			if (b->master_fd >= 0)
-				pty_copy_size(l->tty_out, b->master_fd);
-		} else if (!l->is_going && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)) {
-			l->result = err_set(l->err, EINTR, "ended by signal %d before the command started", sig);
+			terminal_resize(l->terminal);
+		} else if (!l->is_going &&
+			   (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)) {
+			l->result = err_set(l->err, EINTR,
+				"ended by signal %d before the command started", sig);
 		} else if (sig != SIGCONT) {
 			/* SIGCONT after our own stop is sent on by on_stopped(). */
 			tell(b, WIRE_SIGNAL, sig);
@@ -349,7 +264,7 @@ static int wait_ms(const struct loop *l)
 	return next <= now ? 0 : (int)(next - now > INT32_MAX ? INT32_MAX : next - now);
 }
 
-enum { ON_PID, ON_INIT, ON_COMMAND, ON_SIGNAL, ON_LISTENER, ON_MASTER, ON_INPUT, ON_COUNT };
+enum { ON_PID, ON_INIT, ON_COMMAND, ON_SIGNAL, ON_LISTENER, ON_TERMINAL, ON_COUNT = ON_TERMINAL + TERMINAL_POLLS };
 
 static void on_events(struct loop *l, struct pollfd *p)
 {
@@ -365,10 +280,7 @@ static void on_events(struct loop *l, struct pollfd *p)
 		on_init(l);
 	if (p[ON_SIGNAL].revents & POLLIN)
 		on_signal(l);
-	if (p[ON_MASTER].revents && !relay(b->master_fd, l->tty_out))
-		closep(&b->master_fd);
-	if (p[ON_INPUT].revents && b->master_fd >= 0)
-		l->is_input_open = relay(l->tty_in, b->master_fd);
+	terminal_serve(l->terminal, &p[ON_TERMINAL]);
 	if (l->deadline_ms && now_ms() >= l->deadline_ms)
 		on_deadline(l);
 	if (b->plan.watch && l->is_going && now_ms() >= l->next_watch_ms)
@@ -407,11 +319,9 @@ static void run_loop(struct loop *l)
 			[ON_COMMAND] = {.fd = b->command_fd, .events = POLLIN},
 			[ON_SIGNAL] = {.fd = b->signal_fd, .events = POLLIN},
 			[ON_LISTENER] = {.fd = b->listener_fd, .events = POLLIN},
-			[ON_MASTER] = {.fd = b->master_fd, .events = POLLIN},
-			[ON_INPUT] = {.fd = l->is_input_open && b->master_fd >= 0 ? l->tty_in : -1,
-				.events = POLLIN},
 		};
 
+		terminal_want(l->terminal, &p[ON_TERMINAL]);
 		if (poll(p, ON_COUNT, wait_ms(l)) < 0 && errno != EINTR) {
 			l->result = err_sys(l->err, "poll");
 			return;
@@ -445,11 +355,12 @@ static void conclude(struct loop *l)
 
 int supervise(struct box *b, struct err *err)
 {
-	struct loop l = {.b = b, .err = err, .tty_in = -1, .tty_out = -1};
+	static struct terminal terminal; /* two buffers: too large for the stack */
+	struct loop l = {.b = b, .err = err, .terminal = &terminal};
 
+	terminal_init(&terminal);
 	run_loop(&l);
-	drain_terminal(&l);
-	terminal_restore(&l);
+	terminal_done(&terminal);
 	if (l.result < 0)
 		return l.result;
 	if (!l.is_going)
@@ -460,9 +371,11 @@ int supervise(struct box *b, struct err *err)
 
 int supervise_collect_error(struct box *b, struct err *err)
 {
-	struct loop l = {.b = b, .tty_in = -1, .tty_out = -1};
+	static struct terminal none;
+	struct loop l = {.b = b, .terminal = &none};
 	struct err theirs = {0};
 
+	terminal_init(&none);
 	l.err = &theirs;
 	collect_last_words(&l);
 	if (theirs.code)

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * run/process/janitor - the child that cleans up if bawn is killed.
+ *
+ * Started before there is anything to clean up. It is told who pid 1 of the box is,
+ * and, at the end, that all is done; end of file instead means bawn was killed. Then
+ * it waits until bawn and the box are gone, removes the cgroup leaves (found by the
+ * pid in their names) and holds back protected names the box made.
+ */
+#include "base/own.h"
+#include "run/process/box_impl.h"
+#include "sys/process.h"
+#include "sys/sock.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum { JANITOR_BOX = 'b', JANITOR_DONE = 'd' };
+
+static void wait_gone(int pidfd)
+{
+	struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+	while (pidfd >= 0 && poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+static _Noreturn void janitor_main(struct box *b, int sock, int bawn)
+{
+	AUTO_FD int box = -EBADF;
+	struct err ignored;
+
+	(void)prctl(PR_SET_NAME, "bawn-janitor", 0, 0, 0);
+	(void)setsid(); /* a terminal's Ctrl-C is not for us */
+	for (int i = 0; i < 3; i++)
+		(void)close(i); /* a reader of our caller's output waits for its end */
+	if (b->plan.want_cgroup)
+		(void)cgroup_sweep(); /* leaves of earlier runs whose janitor was killed too */
+	for (;;) {
+		char what = 0;
+		int fd = -EBADF;
+		size_t n = 1;
+
+		if (sock_receive(sock, &what, 1, &fd, &n, &ignored) <= 0)
+			break;
+		if (what == JANITOR_DONE)
+			_exit(0);
+		if (n == 1)
+			box = fd;
+	}
+	/*
+	 * Descriptors are closed before a process is dead, and a living owner's leaves are
+	 * spared. Pid 1 is reported dead only after everything in its namespace is.
+	 */
+	wait_gone(bawn);
+	wait_gone(box);
+	if (b->plan.want_cgroup)
+		(void)cgroup_sweep();
+	if (box >= 0)
+		(void)box_hold_back(b, &ignored);
+	_exit(0);
+}
+
+int janitor_start(struct box *b, struct err *err)
+{
+	AUTO_FD int pidfd = -EBADF, peer = -EBADF, bawn = -EBADF;
+	int pair[2], r;
+
+	bawn = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	if (bawn < 0)
+		return err_sys(err, "pidfd_open");
+	r = sock_pair(pair, err);
+	if (r < 0)
+		return r;
+	b->janitor_fd = pair[0];
+	peer = pair[1];
+	b->janitor = process_clone(0, -EBADF, &pidfd, err);
+	if (b->janitor == 0) {
+		closep(&b->janitor_fd);
+		janitor_main(b, peer, bawn);
+	}
+	return b->janitor < 0 ? (int)b->janitor : 0;
+}
+
+int janitor_tell_box(struct box *b, struct err *err)
+{
+	char what = JANITOR_BOX;
+
+	return b->janitor <= 0 ? 0 : sock_send(b->janitor_fd, &what, 1, &b->pidfd, 1, err);
+}
+
+int janitor_stop(struct box *b, struct err *err)
+{
+	char what = JANITOR_DONE;
+	int r, status;
+
+	if (b->janitor <= 0)
+		return 0;
+	/* Untold, it cleans up once more, in vain. */
+	r = sock_send(b->janitor_fd, &what, 1, NULL, 0, err);
+	closep(&b->janitor_fd);
+	while (waitpid(b->janitor, &status, 0) < 0 && errno == EINTR)
+		;
+	b->janitor = 0;
+	return r;
+}

@@ -163,7 +163,7 @@ static void the_host_tree_is_read_only_and_the_directory_is_not(void)
 	done();
 }
 
-/* A user may not clone a tree without what is mounted below it: those mounts are locked together. */
+/* A user may not clone a tree without the mounts below it: they are locked together. */
 static void a_user_clones_trees_whole_and_maps_no_ids(void)
 {
 	as_user();
@@ -366,7 +366,7 @@ static void hidden_things_are_masked_and_seen_again_where_asked(void)
 	CHECK_INT(build(), 0);
 	CHECK(!the(OP_MASK, "/home/ann/.ssh")->is_file);
 	CHECK(the(OP_MASK, "/home/ann/.netrc")->is_file);
-	/* A mask is read-only and can hold no mount point, so this one is a directory of its own. */
+	/* A mask can hold no mount point, so this one is a directory of its own. */
 	CHECK(!find(OP_MASK, "/home/ann/.config"));
 	shown = find(OP_ATTACH, "/home/ann/.config/tool");
 	CHECK(before(find(OP_ATTACH, "/home/ann/.config"), shown));

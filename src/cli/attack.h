@@ -174,6 +174,12 @@ int attack_try_open(const struct attack *a, const struct attack_ctx *c, struct a
 int attack_read_secret(
 	const struct attack_ctx *c, int dir_fd, const char *path, struct attack_report *r);
 
+/*
+ * Keep what was taken for half a second: more than a limit that is enforced by
+ * looking now and then may take to notice. What is not kept was not taken.
+ */
+void attack_keep(void);
+
 /* An address nobody maps: a system call that gets this far answers EFAULT. */
 #define ATTACK_BAD_ADDRESS ((uintptr_t)8)
 

@@ -9,6 +9,7 @@
  */
 #include "base/mem.h"
 #include "cli/attack.h"
+#include "sys/cgroup.h"
 #include "sys/kernel_abi.h"
 
 #include <errno.h>
@@ -107,7 +108,12 @@ static void set_limits(struct spec *s)
 {
 	static const enum wall limits[] = {WALL_MEMORY, WALL_CPU, WALL_PIDS, WALL_DISK};
 
+	unsigned controllers = 0;
+
 	attack_box_limits(&s->limits);
+	/* What stands in for a quota makes a box wait for everybody: only the hogs get that. */
+	if (cgroup_detect(&controllers) == CGROUP_NONE || !(controllers & CGROUP_CPU))
+		s->limits.cpu_milli = 0;
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
 		s->walls[limits[i]] = WALL_LEVEL_PREFERRED;
 }

@@ -27,6 +27,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define ATTACK_SECONDS 30 /* after which an attempt is cut off */
 
@@ -120,6 +121,14 @@ int attack_read_secret(
 		return attack_broke(r, "read the secret from %s", path);
 	errno = ENODATA;
 	return attack_refused(r, "%s opens but does not hold the secret", path);
+}
+
+void attack_keep(void)
+{
+	struct timespec half = {.tv_nsec = 500000000};
+
+	while (nanosleep(&half, &half) < 0 && errno == EINTR)
+		continue;
 }
 
 static int write_file(const char *path, const char *text)

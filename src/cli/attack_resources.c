@@ -116,6 +116,7 @@ static int memory_bomb(const struct attack *a, const struct attack_ctx *c, struc
 			return attack_refused(r, "%llu MiB", (unsigned long long)(have / MIB) + 1);
 		(void)memset(at, 1, MIB);
 	}
+	attack_keep();
 	return attack_broke(r, "%llu MiB in use", (unsigned long long)(want / MIB));
 }
 
@@ -159,6 +160,7 @@ static int memory_spread(
 		lost++;
 		(void)waitpid(-1, &status, WNOHANG);
 	}
+	attack_keep();
 	/* Whoever got all of it first may have been killed for the sake of the last. */
 	for (int i = 0; i < HOG_PROCESSES; i++)
 		if (pids[i] < 0 || kill(pids[i], 0) < 0 || waitpid(pids[i], NULL, WNOHANG) != 0)

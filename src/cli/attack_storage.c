@@ -150,6 +150,7 @@ static int memory_file(const struct attack *a, const struct attack_ctx *c, struc
 			return attack_refused(
 				r, "memfd after %llu MiB", (unsigned long long)(have / MIB));
 	}
+	attack_keep();
 	return attack_broke(r, "%llu MiB in a memfd", (unsigned long long)(want / MIB));
 }
 

@@ -174,7 +174,7 @@ int verb_apply(int argc, char **argv)
 				"--allow-protected and --skip-protected contradict: choose one");
 		if (r == 0)
 			r = cow_load(a.run, &run, &err);
-		status = r < 0 ? verb_fail("apply", &err) : apply(&a, run, &err);
+		status = r < 0 || !run ? verb_fail("apply", &err) : apply(&a, run, &err);
 	}
 	cow_args_done(&a);
 	return status;

@@ -173,7 +173,8 @@ static int remove_dir(
 	if (rm->root_fd < 0)
 		rm->root_fd = dirfd(dir);
 	do {
-		rm->want_another = depth == 0 ? false : rm->want_another;
+		if (depth == 0)
+			rm->want_another = false;
 		rewinddir(dir);
 		r = remove_children(rm, dir, depth, err);
 	} while (r == 0 && depth == 0 && rm->want_another);

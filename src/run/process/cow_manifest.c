@@ -60,7 +60,7 @@ static int hex_value(char c)
 static char *name_from_json(const json_t *j)
 {
 	const char *s = json_string_value(j);
-	AUTO_FREE char *out = s ? mem_must(malloc(strlen(s) + 1)) : NULL;
+	AUTO_FREE char *out = s ? mem_must(calloc(1, strlen(s) + 1)) : NULL;
 	size_t n = 0;
 
 	if (!s || strlen(s) > (size_t)3 * PATH_MAX)

@@ -21,6 +21,7 @@ struct build {
 	struct strv rules[3];  /* real paths the user named, by enum spec_path_mode */
 	struct strv env_files; /* found in writable directories */
 	struct strv hide;      /* real paths to hide, before sorting out */
+	struct host_listings listings;
 };
 
 static const char *const options[] = {"--rw", "--ro", "--hide"};
@@ -264,7 +265,7 @@ static int hide_pattern(struct build *b, const char *dir, const char *pattern, s
 {
 	AUTO_FREE char *whole = text_format("%s/%s", dir, pattern);
 	struct strv hits = {0};
-	int r = host_find_glob(*dir ? whole : pattern, &hits, err);
+	int r = host_find_listed(&b->listings, *dir ? whole : pattern, &hits, err);
 
 	for (size_t i = 0; r == 0 && i < hits.n; i++)
 		r = hide(b, hits.v[i], true, err);
@@ -308,6 +309,8 @@ static bool is_env_secret(const char *path)
 
 static int hide_builtin(struct build *b, struct err *err)
 {
+	bool is_tmp_shared = longest_above(&b->v->writable, "/tmp") > 0 ||
+			     longest_above(&b->v->readonly, "/tmp") > 0;
 	int r = 0;
 
 	for (size_t h = 0; r == 0 && h < b->homes.n; h++) {
@@ -325,8 +328,13 @@ static int hide_builtin(struct build *b, struct err *err)
 			r = hide_env_of_home(b, home, err);
 	}
 	for (size_t i = 0; r == 0 && i < masks_hidden_n; i++) {
-		if (masks_hidden[i].base == MASK_SYSTEM)
-			r = hide_pattern(b, "", masks_hidden[i].pattern, err);
+		const char *pattern = masks_hidden[i].pattern;
+
+		/* A full /tmp takes long to read, and the box does not see it. */
+		if (masks_hidden[i].base != MASK_SYSTEM ||
+			(text_starts(pattern, "/tmp/") && !is_tmp_shared))
+			continue;
+		r = hide_pattern(b, "", pattern, err);
 	}
 	for (size_t i = 0; r == 0 && i < b->env_files.n; i++) {
 		if (is_env_secret(b->env_files.v[i]))
@@ -435,6 +443,7 @@ int host_view_build(const struct spec *spec, const struct host_view_who *who, st
 		strv_done(&b.rules[i]);
 	strv_done(&b.env_files);
 	strv_done(&b.hide);
+	host_listings_done(&b.listings);
 	if (r < 0) {
 		host_view_done(&v);
 		return r;

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define GLOB_DEPTH 16 /* levels "**" goes down */
+#define GLOB_DEPTH  16   /* levels "**" goes down */
+#define LISTING_MAX 4096 /* names of one directory; a larger one is asked for each name instead */
 
 struct glob {
 	char path[PATH_MAX]; /* what matched so far, no trailing slash */
@@ -120,6 +121,70 @@ int host_find_glob(const char *pattern, struct strv *out, struct err *err)
 	if (!has_magic(pattern, strlen(pattern)))
 		return 0;
 	return glob_walk(&g, 0, pattern, 0, err);
+}
+
+const struct strv *host_listing(struct host_listings *l, const char *dir)
+{
+	AUTO_DIR DIR *d = NULL;
+	struct strv *names;
+	struct dirent *e;
+	struct err ignored = {0};
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (strcmp(l->v[i].dir, dir) == 0)
+			return &l->v[i].names;
+	}
+	if (l->n >= HOST_LISTINGS)
+		return NULL;
+	names = &l->v[l->n].names;
+	d = opendir(dir);
+	while (d && (e = readdir(d))) {
+		if (is_dots(e->d_name))
+			continue;
+		if (names->n >= LISTING_MAX) {
+			strv_done(names);
+			return NULL;
+		}
+		(void)strv_add(names, e->d_name, &ignored); /* below its cap */
+	}
+	l->v[l->n++].dir = text_format("%s", dir);
+	return names;
+}
+
+void host_listings_done(struct host_listings *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->v[i].dir);
+		strv_done(&l->v[i].names);
+	}
+	l->n = 0;
+}
+
+int host_find_listed(
+	struct host_listings *l, const char *pattern, struct strv *out, struct err *err)
+{
+	const char *last = strrchr(pattern, '/') + 1;
+	AUTO_FREE char *dir = text_format("%.*s", (int)(last - pattern - 1), pattern);
+	const struct strv *names = NULL;
+	bool is_magic = has_magic(last, strlen(last));
+
+	if (!has_magic(dir, strlen(dir)))
+		names = host_listing(l, *dir ? dir : "/");
+	if (!names)
+		return host_find_glob(pattern, out, err);
+	for (size_t i = 0; i < names->n; i++) {
+		AUTO_FREE char *path = NULL;
+		int r;
+
+		if (is_magic ? fnmatch(last, names->v[i], FNM_PERIOD) != 0
+			     : strcmp(last, names->v[i]) != 0)
+			continue;
+		path = text_format("%s/%s", dir, names->v[i]);
+		r = host_view_add(out, path, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
 }
 
 struct scan {

@@ -28,6 +28,25 @@
  */
 int host_find_glob(const char *pattern, struct strv *out, struct err *err);
 
+#define HOST_LISTINGS 96 /* directories the built-in patterns look into */
+
+/* Directories that many patterns look into, read once. Zeroed at the start. */
+struct host_listings {
+	struct {
+		char *dir;
+		struct strv names;
+	} v[HOST_LISTINGS];
+	size_t n;
+};
+
+/* The names in `dir`, none if it cannot be read; NULL if there are too many to keep. */
+const struct strv *host_listing(struct host_listings *l, const char *dir);
+void host_listings_done(struct host_listings *l);
+
+/* As host_find_glob(), by the listings: for a pattern whose last component alone is magic. */
+int host_find_listed(
+	struct host_listings *l, const char *pattern, struct strv *out, struct err *err);
+
 struct host_scan_hit {
 	int dir_fd;           /* the directory being listed */
 	const char *dir;      /* its absolute path */

@@ -3,7 +3,8 @@
 /*
  * tests/tools/inject - make one system call of a sandbox's start fail, and watch what follows.
  *
- *   inject [--list | --at ROLE:N] [--errno NAME] [--timeout S] --report FILE -- CMD [ARG…]
+ *   inject --list|--at ROLE:N [--errno NAME] [--timeout S] [--user UID:GID] --report FILE
+ *          -- CMD [ARG…]
  *
  * CMD and all it starts are traced. A process is known by its role: `p` is CMD,
  * `p.1` its first child, `p.1.2` that one's second, so that the same call has the
@@ -28,6 +29,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <getopt.h>
+#include <grp.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -72,6 +74,9 @@ static struct {
 	bool was_hit;
 	int code; /* positive errno */
 	FILE *report;
+	bool want_user; /* CMD runs as uid, gid, without other groups; we stay root */
+	uid_t uid;
+	gid_t gid;
 	struct stat own_pid_ns;
 } run;
 
@@ -347,6 +352,13 @@ static void trace_all(void)
 	}
 }
 
+static void become_user(void)
+{
+	if (setgroups(0, NULL) < 0 || setresgid(run.gid, run.gid, run.gid) < 0 ||
+		setresuid(run.uid, run.uid, run.uid) < 0)
+		die("become user %u: %s", run.uid, strerror(errno));
+}
+
 static void start(char **argv)
 {
 	long opts = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
@@ -358,6 +370,8 @@ static void start(char **argv)
 	if (run.command < 0)
 		die("fork: %s", strerror(errno));
 	if (run.command == 0) {
+		if (run.want_user)
+			become_user();
 		(void)raise(SIGSTOP);
 		(void)execvp(argv[0], argv);
 		(void)fprintf(stderr, "inject: run '%s': %s\n", argv[0], strerror(errno));
@@ -370,6 +384,19 @@ static void start(char **argv)
 	t = add(run.command);
 	(void)snprintf(t->role, sizeof(t->role), "p");
 	(void)kill(run.command, SIGCONT);
+}
+
+static void parse_user(char *text)
+{
+	char *end = NULL;
+
+	run.uid = (uid_t)strtoul(text, &end, 10);
+	if (*end != ':')
+		die("--user wants UID:GID");
+	run.gid = (gid_t)strtoul(end + 1, &end, 10);
+	if (*end)
+		die("--user wants UID:GID");
+	run.want_user = true;
 }
 
 static void parse_at(char *text)
@@ -391,6 +418,7 @@ int main(int argc, char **argv)
 		{"at", required_argument, NULL, 'a'},
 		{"errno", required_argument, NULL, 'e'},
 		{"timeout", required_argument, NULL, 't'},
+		{"user", required_argument, NULL, 'u'},
 		{"report", required_argument, NULL, 'r'},
 		{NULL, 0, NULL, 0},
 	};
@@ -405,6 +433,7 @@ int main(int argc, char **argv)
 		case 'a': parse_at(optarg); break;
 		case 'e': run.code = errno_by_name(optarg); break;
 		case 't': timeout_s = (unsigned)strtoul(optarg, NULL, 10); break;
+		case 'u': parse_user(optarg); break;
 		case 'r':
 			run.report = fopen(optarg, "we");
 			if (!run.report)
@@ -414,8 +443,9 @@ int main(int argc, char **argv)
 		}
 	}
 	if (optind == argc || !run.report || run.want_list == (run.at_role != NULL))
-		die("usage: inject --list|--at ROLE:N [--errno NAME] [--timeout S] --report FILE "
-		    "-- CMD [ARG…]");
+		die("usage: inject --list|--at ROLE:N [--errno NAME] [--timeout S] [--user "
+		    "UID:GID] "
+		    "--report FILE -- CMD [ARG…]");
 	if (stat("/proc/self/ns/pid", &run.own_pid_ns) < 0)
 		die("stat '/proc/self/ns/pid': %s", strerror(errno));
 	start(argv + optind);

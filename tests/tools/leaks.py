@@ -2,10 +2,10 @@
 """What a run of bawn could leave behind, listed, so that before and after can be compared.
 
 A Baseline is taken once, after a first run has made what is allowed to stay (a lock
-file, a state directory). left() is what is there now and was not then. The caller
+file, the built template). left() is what is there now and was not then. The caller
 becomes a subreaper, so that a process which outlives its bawn becomes our child and
-cannot hide among the others of the machine; and gets a mount namespace of its own, so
-that mounts made meanwhile by others are not taken for ours.
+cannot hide among the others of the machine; and gets a mount namespace of its own with
+fresh state directories, so that what others do meanwhile is not taken for ours.
 """
 import ctypes
 import glob
@@ -19,15 +19,26 @@ CLONE_NEWNS = 0x20000
 MS_REC_PRIVATE = (1 << 14) | (1 << 18)
 
 
+STATE = "/var/lib/bawn"
+
+
 def stand_apart():
-    """Subreaper, and a private mount namespace. Once per program, as root."""
+    """Subreaper, private mount namespace, empty state. Once per program, as root."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if (
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0
-        or libc.unshare(CLONE_NEWNS) < 0
-        or libc.mount(b"none", b"/", None, MS_REC_PRIVATE, None) < 0
-    ):
-        raise OSError(ctypes.get_errno(), "stand apart: " + os.strerror(ctypes.get_errno()))
+
+    def check(result):
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, "stand apart: " + os.strerror(number))
+
+    check(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    check(libc.unshare(CLONE_NEWNS))
+    check(libc.mount(b"none", b"/", None, MS_REC_PRIVATE, None))
+    os.makedirs(STATE, exist_ok=True)
+    check(libc.mount(b"tmpfs", STATE.encode(), b"tmpfs", 0, b"mode=0755"))
+    uid, gid, home = user()
+    options = f"mode=0755,uid={uid},gid={gid}".encode()
+    check(libc.mount(b"tmpfs", home.encode(), b"tmpfs", 0, options))
 
 
 def user():
@@ -72,14 +83,7 @@ def mounts():
 def files():
     """Every path below a directory where bawn may keep something."""
     found = set()
-    homes = {os.path.expanduser("~")}
-    try:
-        homes.add(user()[2])
-    except KeyError:
-        pass
-    places = ["/var/lib/bawn", "/run/bawn", "/run/lock/bawn", "/dev/shm/bawn"]
-    places += [home + "/.local/state/bawn" for home in homes]
-    places += glob.glob("/run/user/*/bawn") + glob.glob("/tmp/bawn*") + glob.glob("/tmp/.bawn*")
+    places = [STATE, user()[2], "/run/bawn", *glob.glob("/tmp/.bawn*")]
     for place in places:
         if os.path.lexists(place):
             found.add(place)
@@ -118,7 +122,8 @@ class Baseline:
         end = time.monotonic() + seconds
         while True:
             left = self.now()
-            if not left or time.monotonic() > end:
+            # A file does not go away by itself.
+            if all(x.startswith("file") for x in left) or time.monotonic() > end:
                 return left
             # The kernel tells nobody when the last of these has gone; look again soon.
             time.sleep(0.01)

@@ -138,6 +138,9 @@ static int build_spec(struct spec *s, const struct attack_setup *setup, const st
 		cast->tune(s);
 	for (size_t i = 0; r >= 0 && i < setup->walls_n; i++)
 		r = spec_set_wall(s, setup->walls[i], err);
+	/* A user namespace may mount a fresh /proc only for a pid namespace of its own. */
+	if (r >= 0 && s->walls[WALL_PID] == WALL_LEVEL_OFF && !s->walls_set[WALL_PROC])
+		s->walls[WALL_PROC] = WALL_LEVEL_OFF;
 	if (r >= 0 && s->walls[WALL_TIME] == WALL_LEVEL_OFF)
 		s->limits.timeout_ms = 0;
 	return r < 0 ? r : spec_validate(s, err);

@@ -296,3 +296,16 @@ def test_a_worktree_guards_the_repository_it_belongs_to(bawn, caller, work, env)
     assert open(f"{tree}/.git").read() == before
     assert not os.path.exists(f"{main}/.git/hooks/post-commit")
     assert "evil" not in open(f"{main}/.git/config").read()
+
+
+def test_a_run_in_the_home_cannot_forge_our_own_records(bawn, caller):
+    state = f"{caller.home}/.local/state/bawn"
+    env = caller.environment(BAWN_STATE_DIR=state)
+    forge = "mkdir -p .local/state/bawn/runs/forged"
+    try:
+        bawn.sh(f"{forge}; mv .local/state/bawn x; mv .local/state x; mv .local x; rm -rf .local; {forge}",
+                cwd=caller.home, env=env)
+        assert not os.path.exists(f"{state}/runs")
+        assert "no runs" in bawn("diff", env=env).stdout
+    finally:
+        shutil.rmtree(f"{caller.home}/.local", ignore_errors=True)

@@ -3,7 +3,9 @@
 #include "run/process/host_view.h"
 
 #include "core/masks.h"
+#include "core/state_dir.h"
 #include "run/process/host_view_impl.h"
+#include "sys/tree.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -389,6 +391,44 @@ static void drop_hidden(const struct host_view *v, struct strv *list)
 	list->n = kept;
 }
 
+/*
+ * Our own records, when they lie in a writable directory (a run in $HOME): a box
+ * could forge runs for `bawn apply`. Made if missing, so that they can be hidden.
+ */
+static int hide_state(struct build *b, struct err *err)
+{
+	AUTO_FREE char *state = NULL;
+	AUTO_FREE char *real = NULL;
+	struct err ignored = {0};
+	const char *w;
+	int r;
+
+	/* No place for state: then nothing is kept and nothing read from there. */
+	if (state_dir(&state, &ignored) < 0)
+		return 0;
+	real = realpath(state, NULL);
+	w = host_view_writable_above(b->v, real ? real : state);
+	if (!w)
+		return 0;
+	if (!real) {
+		r = tree_make_dirs(state, 0700, err);
+		if (r < 0)
+			return r;
+		real = realpath(state, NULL);
+	}
+	if (!real || strcmp(real, w) == 0)
+		return err_set(
+			err, EINVAL, "'%s' holds the records of bawn and cannot be writable", w);
+	for (char *p = strchr(real + strlen(w) + 1, '/'); p; p = strchr(p + 1, '/')) {
+		AUTO_FREE char *above = text_format("%.*s", (int)(p - real), real);
+
+		r = host_view_add(&b->v->pins, above, err);
+		if (r < 0)
+			return r;
+	}
+	return host_view_add(&b->hide, real, err);
+}
+
 static int build(struct build *b, struct err *err)
 {
 	int r = 0;
@@ -409,6 +449,8 @@ static int build(struct build *b, struct err *err)
 		r = hide_builtin(b, err);
 	for (size_t i = 0; r == 0 && i < b->rules[SPEC_PATH_HIDE].n; i++)
 		r = hide(b, b->rules[SPEC_PATH_HIDE].v[i], false, err);
+	if (r == 0)
+		r = hide_state(b, err);
 	if (r == 0)
 		r = settle_hidden(b, err);
 	if (r == 0) {

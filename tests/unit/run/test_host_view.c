@@ -546,6 +546,84 @@ static void hostile_kinds_under_protected_names_do_not_hang_or_escape(void)
 	tear_down();
 }
 
+static void our_own_records_are_hidden_from_a_run_in_the_home(void)
+{
+	struct host_view v = {0};
+	struct err err = {0};
+	struct spec s;
+
+	set_up();
+	CHECK(setenv("BAWN_STATE_DIR", at("home/.local/state/bawn"), 1) == 0);
+	spec_init(&s);
+	CHECK(build_at(&s, "home", &v, &err) == 0);
+	CHECK(strv_has(&v.hidden_dirs, at("home/.local/state/bawn")));
+	CHECK(strv_has(&v.pins, at("home/.local")));
+	CHECK(strv_has(&v.pins, at("home/.local/state")));
+	host_view_done(&v);
+	CHECK_INT(build_at(&s, "home/.local/state/bawn", &v, &err), -EINVAL);
+	spec_done(&s);
+	CHECK(unsetenv("BAWN_STATE_DIR") == 0);
+	tear_down();
+}
+
+/* The state often lies on another file system than the work. */
+static void held_things_cross_file_systems(void)
+{
+	struct host_view v = {0};
+	char shm[] = "/dev/shm/test_host_view.XXXXXX";
+	AUTO_FD int dev = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct err err = {0};
+
+	set_up();
+	CHECK(mkdtemp(shm) != NULL);
+	(void)snprintf(hold, sizeof(hold), "%s/held", shm);
+	build_default(&v);
+	put("home/proj/.vscode/tasks.json", "evil");
+	put("home/proj/.vscode/sub/x", "evil");
+	put("home/proj/.bashrc", "evil");
+	hold_back(&v);
+	CHECK_INT(held_n, 2);
+	CHECK(!is_there("home/proj/.vscode") && !is_there("home/proj/.bashrc"));
+	host_view_done(&v);
+	CHECK(tree_remove(dev, shm + strlen("/dev/shm/"), &err) == 0);
+	tear_down();
+}
+
+/* Too deep to copy: it stays, under a name that nothing obeys. */
+static void what_cannot_be_moved_is_renamed_where_it_is(void)
+{
+	struct host_view v = {0};
+	char shm[] = "/dev/shm/test_host_view.XXXXXX";
+	AUTO_FD int dev = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD int deep = -EBADF;
+	struct err err = {0};
+	struct stat here, there;
+
+	set_up();
+	CHECK(mkdtemp(shm) != NULL);
+	(void)snprintf(hold, sizeof(hold), "%s/held", shm);
+	CHECK(stat(top, &here) == 0 && stat(shm, &there) == 0);
+	build_default(&v);
+	make_dir("home/proj/.vscode");
+	deep = open(at("home/proj/.vscode"), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (int i = 0; i < TREE_DEPTH_MAX + 10; i++) {
+		int next;
+
+		CHECK(mkdirat(deep, "d", 0755) == 0);
+		next = openat(deep, "d", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		closep(&deep);
+		deep = next;
+	}
+	hold_back(&v);
+	CHECK_INT(held_n, 1);
+	CHECK(!is_there("home/proj/.vscode"));
+	/* On one file system a rename moves anything. */
+	CHECK(is_there("home/proj/.vscode.bawn-held-1") == (here.st_dev != there.st_dev));
+	host_view_done(&v);
+	CHECK(tree_remove(dev, shm + strlen("/dev/shm/"), &err) == 0);
+	tear_down();
+}
+
 static void nothing_is_made_when_nothing_appeared(void)
 {
 	struct host_view v = {0};
@@ -580,6 +658,9 @@ int main(void)
 	RUN(a_planted_bare_repository_loses_its_config);
 	RUN(a_new_module_of_an_old_repository_is_cleaned);
 	RUN(hostile_kinds_under_protected_names_do_not_hang_or_escape);
+	RUN(our_own_records_are_hidden_from_a_run_in_the_home);
+	RUN(held_things_cross_file_systems);
+	RUN(what_cannot_be_moved_is_renamed_where_it_is);
 	RUN(nothing_is_made_when_nothing_appeared);
 	return tap_done();
 }

@@ -30,7 +30,8 @@ static bool is_shared(const struct host_view *v, const char *path)
 int host_sockets_hide(struct host_view *v, struct err *err)
 {
 	/* Replaced in every box: what is bound there is out of sight already. */
-	static const char *const own[] = {"/run", "/var/run", "/tmp", "/var/tmp", "/dev", "/proc", "/sys"};
+	static const char *const own[] = {
+		"/run", "/var/run", "/tmp", "/var/tmp", "/dev", "/proc", "/sys"};
 	AUTO_FILE FILE *f = fopen("/proc/net/unix", "re");
 	AUTO_FREE char *line = NULL;
 	size_t room = 0, found = 0;

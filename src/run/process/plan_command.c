@@ -108,8 +108,8 @@ static void add_inotify(struct plan *p, const struct spec *s)
 	}
 }
 
-static void add_identity(struct plan *p, const struct spec *s, const struct plan_facts *f,
-	const struct host_view *v)
+static void add_identity(
+	struct plan *p, const struct spec *s, const struct plan_facts *f, const struct host_view *v)
 {
 	bool is_root = f->box_uid == 0;
 	uint64_t root_caps = box_caps, keep;

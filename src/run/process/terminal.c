@@ -42,7 +42,8 @@ void terminal_open(struct terminal *t, const struct box_options *o, int master)
 	t->master = master;
 	t->is_in_open = t->in >= 0;
 	t->out = t->tty >= 0 ? open_again(t->tty) : -1;
-	(void)fcntl(master, F_SETFL, O_NONBLOCK); /* a fresh one of our own: nobody shares the flag */
+	(void)fcntl(
+		master, F_SETFL, O_NONBLOCK); /* a fresh one of our own: nobody shares the flag */
 	pty_copy_settings(t->tty, master);
 	pty_copy_size(t->tty, master);
 	terminal_raw(t);
@@ -62,7 +63,8 @@ void terminal_want(const struct terminal *t, struct pollfd p[TERMINAL_POLLS])
 		master |= POLLIN;
 	if (!is_empty(&t->to_box))
 		master |= POLLOUT;
-	p[TERMINAL_MASTER] = (struct pollfd){.fd = has_master && master ? t->master : -1, .events = master};
+	p[TERMINAL_MASTER] =
+		(struct pollfd){.fd = has_master && master ? t->master : -1, .events = master};
 	p[TERMINAL_IN] = (struct pollfd){
 		.fd = has_master && t->is_in_open && is_empty(&t->to_box) ? t->in : -1,
 		.events = POLLIN,

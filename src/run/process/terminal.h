@@ -25,10 +25,10 @@ struct terminal_flow {
 };
 
 struct terminal {
-	int master;   /* the box's; borrowed; -1 when there is none or it has ended */
-	int in;	      /* the caller's, for reading; borrowed; -1 without */
-	int out;      /* the caller's, for writing, not blocking; owned; -1 without */
-	int tty;      /* the caller's, for sizes and settings; borrowed */
+	int master; /* the box's; borrowed; -1 when there is none or it has ended */
+	int in;     /* the caller's, for reading; borrowed; -1 without */
+	int out;    /* the caller's, for writing, not blocking; owned; -1 without */
+	int tty;    /* the caller's, for sizes and settings; borrowed */
 	bool is_raw, is_in_open;
 	struct termios saved;
 	struct terminal_flow to_box, from_box;

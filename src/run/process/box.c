@@ -184,9 +184,12 @@ static int send_mounts(struct box *b, struct err *err)
 			b->apply.slots[op->slot] = fd;
 		}
 		fds[n] = b->apply.slots[op->slot];
-		w.mounts.slot[n++] = (int16_t)op->slot;
+		w.start.slot[n++] = (int16_t)op->slot;
 	}
-	w.mounts.n = (uint32_t)n;
+	w.start.n = (uint32_t)n;
+	memcpy(w.start.own_namespaces, b->own_namespaces, sizeof(b->own_namespaces));
+	memcpy(w.start.box_namespaces, b->box_namespaces, sizeof(b->box_namespaces));
+	w.start.limits = b->limits;
 	return sock_send(b->init_fd, &w, sizeof(w), fds, n, err);
 }
 
@@ -199,10 +202,15 @@ static void keep_store(struct box *b)
 
 /*
  * While pid 1 works: our namespaces, and, as root, its own as seen from outside. A
- * user may not look: pid 1 is not dumpable, so the command's process tells.
+ * user may not look: pid 1 is not dumpable, so the command's process tells. And the
+ * limits of the leaf it was cloned into, or joins before anything else or not at all.
  */
-static void read_namespaces(struct box *b)
+static void read_outside(struct box *b)
 {
+	struct err ignored;
+
+	if (b->cgroup && cgroup_read_limits(b->cgroup, &b->limits, &ignored) < 0)
+		b->limits = (struct cgroup_limits){0};
 	for (int i = 0; i < WIRE_NS_COUNT; i++) {
 		b->own_namespaces[i] = process_namespace(0, wire_namespace_names[i]);
 		if (b->facts.is_host_root)
@@ -235,13 +243,14 @@ static int populate(struct box *b, struct err *err)
 		b->failed = b->apply.failed;
 		b->is_unmapped = b->apply.is_unmapped;
 	}
-	if (r >= 0)
+	if (r >= 0) {
+		read_outside(b);
 		r = send_mounts(b, err);
+	}
 	if (r < 0)
 		return r;
 	keep_store(b);
 	apply_done(&b->apply);
-	read_namespaces(b);
 	return 0;
 }
 

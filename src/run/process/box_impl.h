@@ -41,6 +41,7 @@ struct box {
 	bool was_crowded; /* no pids cgroup: the watchdog saw as many tasks as allowed */
 	struct wire_readback readback;
 	uint64_t own_namespaces[WIRE_NS_COUNT], box_namespaces[WIRE_NS_COUNT];
+	struct cgroup_limits limits; /* as the kernel tells them back */
 	struct box_result *result;
 };
 

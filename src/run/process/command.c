@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * run/process/command - the process that becomes the command: puts its own walls on, reads
- * them back from the kernel, waits for GO, execs. No allocation.
+ * run/process/command - the process that becomes the command: puts its own walls on, reads all
+ * of them back from the kernel, refuses if one is missing, execs. No allocation.
  */
 #include "base/own.h"
 #include "base/text.h"
@@ -154,17 +154,6 @@ static void read_back(const struct box *b, const struct apply *a, struct wire_re
 	rb->has_landlock = a->is_landlocked;
 }
 
-static void wait_for_go(int sock)
-{
-	struct wire w = {0};
-	struct err err;
-	size_t no_fds = 0;
-	ssize_t n = sock_receive(sock, &w, sizeof(w), NULL, &no_fds, &err);
-
-	if (n != sizeof(w) || w.type != WIRE_GO)
-		_exit(127);
-}
-
 /* Along PATH, as a shell does; EACCES is remembered while looking on. */
 static int exec_in_path(const char *name, char *const argv[], char *const envp[])
 {
@@ -234,10 +223,14 @@ _Noreturn void command_main(struct box *b, int slave)
 	if (r < 0)
 		fail(sock, 125, a->failed, &err);
 	read_back(b, a, &w.readback);
+	b->readback = w.readback;
+	b->listener_fd = a->listener_fd;
+	r = verify_walls(b, &err);
+	if (r < 0)
+		fail(sock, 125, -1, &err);
 	r = sock_send(sock, &w, sizeof(w), &a->listener_fd, a->listener_fd >= 0 ? 1 : 0, &err);
 	if (r < 0)
 		fail(sock, 125, a->failed, &err);
 	(void)sigprocmask(SIG_SETMASK, &b->old_mask, NULL);
-	wait_for_go(sock);
 	start(b, sock);
 }

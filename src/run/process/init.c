@@ -61,10 +61,14 @@ static int receive_mounts(struct box *b, struct apply *a, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (w.mounts.n != n)
-		return err_set(err, EPROTO, "%zu mounts came, %u were sent", n, w.mounts.n);
+	if (w.start.n != n)
+		return err_set(err, EPROTO, "%zu mounts came, %u were sent", n, w.start.n);
 	for (size_t i = 0; i < n; i++)
-		a->slots[w.mounts.slot[i]] = fds[i];
+		a->slots[w.start.slot[i]] = fds[i];
+	/* For verify_walls(), which the command's process runs on itself. */
+	memcpy(b->own_namespaces, w.start.own_namespaces, sizeof(b->own_namespaces));
+	memcpy(b->box_namespaces, w.start.box_namespaces, sizeof(b->box_namespaces));
+	b->limits = w.start.limits;
 	return 0;
 }
 

@@ -28,6 +28,11 @@ struct builder {
 	int store;
 };
 
+static bool is_base(const struct builder *b)
+{
+	return b->s->root == SPEC_ROOT_BASE && b->s->walls[WALL_ROOT] != WALL_LEVEL_OFF;
+}
+
 static struct op *add(struct builder *b, enum op_kind kind, enum wall wall)
 {
 	return plan_add(b->p, kind, OP_SIDE_INIT, wall);
@@ -84,10 +89,7 @@ static void add_store(struct builder *b)
 	op->mode = 0755;
 	op->attrs = MOUNT_NOSUID | MOUNT_NODEV;
 	b->store = b->p->store_slot = op->slot;
-	store_dir(b, "tmp", 01777, false);
-	store_dir(b, "vartmp", 01777, false);
 	store_dir(b, "shm", 01777, false);
-	store_dir(b, "run", 0755, false);
 	/* What masks are made of: nobody's, and nothing in them. */
 	store_dir(b, "empty", 0555, false);
 	op = plan_add(b->p, OP_EMPTY, b->maker, WALL_MASKS);
@@ -187,7 +189,6 @@ static void add_host_root(struct builder *b)
 	set_root(b, tree(b, "/", attrs, WALL_ROOT));
 	if (b->maker == OP_SIDE_HOST)
 		add_submounts(b, false);
-	attach(b, b->store, "run", "/run", WALL_ROOT);
 }
 
 static void add_base_root(struct builder *b)
@@ -197,7 +198,6 @@ static void add_base_root(struct builder *b)
 	bool is_root = b->f->box_uid == 0;
 
 	set_root(b, overlay(b, lower, "root", WALL_ROOT));
-	attach(b, b->store, "run", "/run", WALL_ROOT);
 	/*
 	 * Copying up a file of an id that is not mapped fails with EOVERFLOW, so
 	 * without idmapped mounts /usr cannot be writable, only read.
@@ -209,9 +209,6 @@ static void add_base_root(struct builder *b)
 				overlay(b, tree(b, "/var/lib/dpkg", MOUNT_RDONLY, WALL_ROOT),
 					"dpkg", WALL_ROOT),
 				NULL, "/var/lib/dpkg", WALL_ROOT);
-	} else if (b->f->has_dpkg) {
-		attach(b, tree(b, "/var/lib/dpkg", MOUNT_RDONLY, WALL_ROOT), NULL, "/var/lib/dpkg",
-			WALL_ROOT);
 	}
 	attach(b, usr, NULL, "/usr", WALL_ROOT);
 	if (b->maker == OP_SIDE_HOST)
@@ -330,16 +327,15 @@ static void add_sys(struct builder *b)
 		attach(b, op->slot, NULL, "/sys", WALL_SYS);
 		return;
 	}
-	store_dir(b, "sys", 0555, false);
-	/*
-	 * The one leaf programs read to count cpus; it tells nothing that /proc/cpuinfo does not.
-	 */
-	if (b->f->has_cpu_dir) {
+	/* The template's /sys is empty but for the mount point; in the host view ours covers the host's. */
+	if (!is_base(b)) {
+		store_dir(b, "sys", 0555, false);
 		store_dir(b, "sys/devices", 0555, false);
 		store_dir(b, "sys/devices/system", 0555, false);
 		store_dir(b, "sys/devices/system/cpu", 0555, false);
+		attach(b, b->store, "sys", "/sys", WALL_SYS)->attrs = MOUNT_RDONLY;
 	}
-	attach(b, b->store, "sys", "/sys", WALL_SYS)->attrs = MOUNT_RDONLY;
+	/* The one leaf programs read to count cpus; it tells nothing that /proc/cpuinfo does not. */
 	if (b->f->has_cpu_dir) {
 		op = make(b, OP_TREE, WALL_SYS);
 		op->path = mem_strdup("/sys/devices/system/cpu");
@@ -428,15 +424,21 @@ static void add_masks(struct builder *b)
 
 static void add_tmp(struct builder *b)
 {
+	store_dir(b, "tmp", 01777, false);
 	attach(b, b->store, "tmp", "/tmp", WALL_DISK);
+	/* In the template /run and /var/tmp are directories of the overlay, and so in the store too. */
+	if (is_base(b))
+		return;
+	store_dir(b, "vartmp", 01777, false);
+	store_dir(b, "run", 0755, false);
 	attach(b, b->store, "vartmp", "/var/tmp", WALL_DISK);
+	attach(b, b->store, "run", "/run", WALL_ROOT);
 }
 
 int plan_add_filesystem(struct plan *p, const struct spec *s, const struct plan_facts *f,
 	const struct host_view *v, struct err *err)
 {
 	struct builder b = {.p = p, .s = s, .f = f, .v = v};
-	bool has_root = s->walls[WALL_ROOT] != WALL_LEVEL_OFF;
 
 	if (s->walls[WALL_MOUNT] == WALL_LEVEL_OFF) {
 		if (s->cow)
@@ -448,7 +450,7 @@ int plan_add_filesystem(struct plan *p, const struct spec *s, const struct plan_
 			s->walls[WALL_IDS] != WALL_LEVEL_OFF;
 	(void)plan_add(p, OP_PRIVATE, OP_SIDE_EARLY, WALL_MOUNT);
 	add_store(&b);
-	if (s->root == SPEC_ROOT_BASE && has_root)
+	if (is_base(&b))
 		add_base_root(&b);
 	else
 		add_host_root(&b);

@@ -4,8 +4,7 @@
  * run/process/supervise - the bawn process while the command runs: signals, terminal, timeout,
  * notifications, the end.
  *
- * One poll loop. Before GO it also collects what the box's processes report, and
- * lets verify_walls() decide whether the command may start.
+ * One poll loop. Before READY it also collects what the box's processes report.
  */
 #include "base/own.h"
 #include "run/process/box_impl.h"
@@ -27,7 +26,7 @@ struct loop {
 	struct box *b;
 	struct err *err;
 	bool is_started; /* the command has been exec'd */
-	bool is_going;   /* GO was sent */
+	bool is_going;    /* READY came */
 	bool has_exit;   /* EXIT arrived */
 	bool is_terming, is_killing;
 	struct terminal *terminal;
@@ -146,18 +145,12 @@ static void on_exec_failed(struct loop *l, const struct wire *w)
 static void on_ready(struct loop *l, const struct wire *w, int listener)
 {
 	struct box *b = l->b;
-	struct wire go = {.type = WIRE_GO};
-	int r;
+	struct err ignored;
 
+	/* The command's process has judged them; the same here fills the record. */
 	b->readback = w->readback;
 	b->listener_fd = listener;
-	r = verify_walls(b, l->err);
-	if (r >= 0)
-		r = sock_send(b->command_fd, &go, sizeof(go), NULL, 0, l->err);
-	if (r < 0) {
-		l->result = r;
-		return;
-	}
+	(void)verify_walls(b, &ignored);
 	l->is_going = true;
 	if (b->spec->limits.timeout_ms > 0)
 		l->deadline_ms = now_ms() + b->spec->limits.timeout_ms;
@@ -178,7 +171,7 @@ static void on_command(struct loop *l)
 		on_exec_failed(l, &w);
 	} else {
 		/*
-		 * End of file: execve() closed it. Before GO it means the process died; init
+		 * End of file: execve() closed it. Before READY it means the process died; init
 		 * reports.
 		 */
 		if (l->is_going && !l->is_started && !b->result->exec_error.code) {

@@ -23,7 +23,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#define FORMAT 2 /* raise when what is made below changes */
+#define FORMAT 4 /* raise when what is made below changes */
 
 /* Copied from the host's /etc as they are. One reason each. */
 static const char *const from_etc[] = {
@@ -78,7 +78,10 @@ struct made {
 static const struct made things[] = {
 	{"dev", 0755, NULL, false},
 	{"proc", 0555, NULL, false},
-	{"sys", 0555, NULL, false},
+	{"sys", 0755, NULL, false},
+	{"sys/devices", 0755, NULL, false},
+	{"sys/devices/system", 0755, NULL, false},
+	{"sys/devices/system/cpu", 0555, NULL, false},
 	{"run", 0755, NULL, false},
 	{"tmp", 01777, NULL, false},
 	{"usr", 0755, NULL, false},

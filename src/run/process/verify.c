@@ -133,12 +133,8 @@ static void limits(const struct box *b, struct wall_record *w)
 {
 	const struct spec_limits *want = &b->spec->limits;
 	const struct wire_readback *rb = &b->readback;
-	struct cgroup_limits got = {0};
-	struct err ignored;
+	struct cgroup_limits got = b->limits;
 
-	if (b->cgroup && (cgroup_read_limits(b->cgroup, &got, &ignored) < 0 ||
-				 !cgroup_contains(b->cgroup, b->pid)))
-		got = (struct cgroup_limits){0};
 	limit(&w[WALL_MEMORY], want->memory_max, got.memory_max, rb->data <= want->memory_max,
 		"per process, and the sum polled");
 	limit(&w[WALL_CPU], want->cpu_milli, got.cpu_milli, rb->nice > 0, "lower priority only");

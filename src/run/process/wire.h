@@ -7,16 +7,16 @@
  *   bawn                      pid 1 (init)                  command
  *    | START, mounts ----------->|                            |
  *    |<---------- BOX, store, pty|---- fork ----------------->|
- *    |<------------------------------------- READY, listener -|
- *    | (walls read back)         |                            |
- *    | GO ---------------------------------------------------->| execve: its socket closes
+ *    |                           |        (walls read back, a missing one is an ERR)
+ *    |<------------------------------------- READY, listener -| execve: its socket closes
  *    | SIGNAL, TERM, KILL ------>|                            |
  *    |<-- STOPPED, EXIT ---------|                            |
  *
  * ERR may come from either side of the box at any time. Fixed layout, one packet
- * each. Until GO only our own code runs on the other ends; pid 1 is ours for ever.
+ * each. Until READY only our own code runs on the other ends; pid 1 is ours for ever.
  */
 #include "base/err.h"
+#include "sys/cgroup.h"
 #include "sys/sock.h"
 
 #include <stdbool.h>
@@ -26,7 +26,6 @@ enum wire_type {
 	WIRE_START = 1,
 	WIRE_BOX,
 	WIRE_READY,
-	WIRE_GO,
 	WIRE_SIGNAL,
 	WIRE_TERM,
 	WIRE_KILL,
@@ -47,7 +46,7 @@ enum wire_namespace {
 	WIRE_NS_COUNT
 };
 
-/* What the kernel tells the command's process of itself, just before GO. */
+/* What the kernel tells the command's process of itself, just before it execs. */
 struct wire_readback {
 	uint64_t namespaces[WIRE_NS_COUNT]; /* inode numbers */
 	uint64_t cap_bounding, cap_effective;
@@ -62,8 +61,10 @@ struct wire_readback {
 	bool are_kernel_files_masked;
 };
 
-/* START: which slot each descriptor of the packet fills. */
-struct wire_mounts {
+/* START: which slot each descriptor of the packet fills, and what bawn read from outside. */
+struct wire_start {
+	uint64_t own_namespaces[WIRE_NS_COUNT], box_namespaces[WIRE_NS_COUNT];
+	struct cgroup_limits limits;
 	uint32_t n;
 	int16_t slot[SOCK_FDS_MAX];
 };
@@ -81,7 +82,7 @@ struct wire {
 	union {
 		struct err err;
 		struct wire_readback readback;
-		struct wire_mounts mounts;
+		struct wire_start start;
 		struct wire_exit exit;
 	};
 };

@@ -148,7 +148,7 @@ def test_background_jobs(terminal):
 
 
 def test_control_c_ends_a_command(terminal, root):
-    t = terminal("run", "--root", root, "--", "/bin/sh", "-c", "echo ready; sleep 100")
+    t = terminal("run", "--root", root, "--", "/bin/sh", "-c", "echo ready; exec sleep 100")
     t.expect("ready")
     t.type("\x03")
     assert t.wait() == 128 + signal.SIGINT
@@ -186,7 +186,7 @@ def test_the_terminal_is_as_before_after_a_refusal(terminal):
 
 
 def test_a_signal_to_bawn_restores_the_terminal(terminal):
-    t = terminal("run", "--root", "base", "--", "/bin/sh", "-c", "echo ready; sleep 100")
+    t = terminal("run", "--root", "base", "--", "/bin/sh", "-c", "echo ready; exec sleep 100")
     t.expect("ready")
     t.process.send_signal(signal.SIGTERM)
     assert t.wait() == 128 + signal.SIGTERM

@@ -24,8 +24,10 @@ enum seccomp_flags {
 /*
  * Install, for the calling thread and what it starts; there is no way back. Needs
  * no_new_privs, or CAP_SYS_ADMIN in the user namespace (else -EACCES). *ret_listener is the
- * notification fd (CLOEXEC, the caller closes it) with SECCOMP_NOTIFY, else -EBADF.
- * -EINVAL for a WATCH flag without SECCOMP_NOTIFY; -EBUSY if a listener exists already.
+ * notification fd (CLOEXEC, the caller closes it) with SECCOMP_NOTIFY, else -EBADF;
+ * also -EBADF where the kernel gives no listener, because it is old or a filter around us has the
+ * one there can be: the same calls are refused then, only nobody is told.
+ * -EINVAL for a WATCH flag without SECCOMP_NOTIFY.
  */
 int seccomp_install(unsigned flags, int *ret_listener, struct err *err);
 

@@ -66,6 +66,11 @@ static int run_box(const struct run_options *o, FILE *json)
 	if (json) {
 		struct err why = {0};
 
+		/* The command may have written to the file: only the result stays in it. */
+		if (json != stdout && ftruncate(fileno(json), 0) < 0 && errno != EINVAL) {
+			(void)err_sys(&why, "--json: truncate");
+			return verb_fail("run", &why);
+		}
 		if (run_report_json(&o->spec, &result, r < 0 ? &err : NULL, json, &why) < 0)
 			return verb_fail("run", &why);
 	}

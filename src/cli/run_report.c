@@ -29,7 +29,8 @@ static bool is_limit(enum wall w)
 /* A protected name that the command made: it was moved out of the tree after the run. */
 static bool is_held_back(const struct violation *v)
 {
-	return strcmp(v->kind, "held") == 0;
+	return strcmp(v->kind, "held") == 0 || strcmp(v->kind, "fell") == 0 ||
+	       strcmp(v->kind, "scan") == 0;
 }
 
 /* The texts are quoted where they are made; a control byte that slipped through stops here. */
@@ -46,7 +47,9 @@ static void explain_one(const struct violation *v, FILE *out)
 	if (is_limit(v->wall))
 		did = "was hit:";
 	else if (is_held_back(v))
-		did = "held back";
+		did = strcmp(v->kind, "fell") == 0   ? "was opened:"
+		      : strcmp(v->kind, "scan") == 0 ? "did not search all of"
+						     : "held back";
 	(void)fprintf(out, "bawn: wall '%s' %s ", wall_name(v->wall), did);
 	put_plain(v->tried, out);
 	if (v->count > 1)

@@ -213,6 +213,23 @@ static int resolve_by_parts(int root_fd, const char *path, struct err *err)
 	return TAKE_FD(at);
 }
 
+int mount_open_real(const char *path, struct err *err)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+	if (fd < 0 && errno == ENOSYS) {
+		AUTO_FD int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		if (root < 0)
+			return err_sys(err, "open '/'");
+		return resolve_by_parts(root, path, err);
+	}
+	if (fd < 0)
+		return err_sys(err, "open '%s'", path);
+	return fd;
+}
+
 int mount_resolve(int root_fd, const char *path, struct err *err)
 {
 	struct open_how how = {

@@ -46,6 +46,9 @@ int mount_overlay(const int *lower_fds, size_t lower_n, int upper_fd, bool in_us
 /* Detached instance of a kernel file system: "proc", "devpts" with its one option or NULL. */
 int mount_kernel_fs(const char *type, const char *const *options, unsigned attrs, struct err *err);
 
+/* Open an absolute path that holds no symlink anywhere: O_PATH. -ELOOP or -ENOTDIR if it does. */
+int mount_open_real(const char *path, struct err *err);
+
 /* Open a path inside root_fd without leaving it: O_PATH. Symlinks are resolved inside the root. */
 int mount_resolve(int root_fd, const char *path, struct err *err);
 /* mkdir -p inside root_fd; the last part a file if want_file. Existing is fine. */

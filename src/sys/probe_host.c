@@ -125,6 +125,7 @@ static void find_ranges(struct probe *p)
 static void find_self(struct probe *p)
 {
 	struct utsname u;
+	struct err ignored;
 	char map[64];
 
 	if (uname(&u) == 0) {
@@ -133,7 +134,7 @@ static void find_self(struct probe *p)
 	}
 	p->uid = geteuid();
 	p->gid = getegid();
-	p->is_root = userns_is_host_root();
+	p->is_root = userns_is_host_root(&ignored) > 0;
 	probe_read_line("/proc/self/uid_map", map, sizeof(map));
 	p->is_nested_userns = map[0] != '\0' && !strstr(map, " 4294967295");
 	p->is_nnp = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;

@@ -20,21 +20,29 @@
 
 extern char **environ;
 
-bool userns_is_host_root(void)
+int userns_is_host_root(struct err *err)
 {
 	char buf[128] = "";
 	uint64_t inside, outside, count;
 	AUTO_FD int fd = -EBADF;
 	const char *p = buf;
+	uint64_t caps;
 
-	if (geteuid() != 0 || !(caps_effective() & (1ull << CAP_SYS_ADMIN)))
-		return false;
+	if (geteuid() != 0)
+		return 0;
+	errno = 0;
+	caps = caps_effective();
+	/* Root without any capability is rarer than a capget() that failed, and runs as well without. */
+	if (caps == 0 && errno != 0)
+		return err_sys(err, "read capabilities");
+	if (!(caps & (1ull << CAP_SYS_ADMIN)))
+		return 0;
 	fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || read(fd, buf, sizeof(buf) - 1) <= 0)
-		return false;
+		return err_sys(err, "read '/proc/self/uid_map'");
 	if (text_scan_u64(&p, &inside) < 0 || text_scan_u64(&p, &outside) < 0 ||
 		text_scan_u64(&p, &count) < 0)
-		return false;
+		return err_set(err, EPROTO, "cannot read '/proc/self/uid_map'");
 	return inside == 0 && outside == 0 && count == UINT32_MAX;
 }
 

@@ -23,9 +23,10 @@ struct userns_map {
 };
 
 /*
- * True if we are root of the initial user namespace with CAP_SYS_ADMIN: may idmap, use any range.
+ * 1 if we are root of the initial user namespace with CAP_SYS_ADMIN (may idmap, use any
+ * range), 0 if not, < 0 if that cannot be told: guessing "no" would build another sandbox.
  */
-bool userns_is_host_root(void);
+int userns_is_host_root(struct err *err);
 
 /*
  * Write the maps of pid. Single-id maps of an unprivileged caller deny setgroups first, as the

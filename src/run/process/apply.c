@@ -86,9 +86,21 @@ static int park(struct apply *a, int slot, struct err *err)
 	return r;
 }
 
+/*
+ * A path that was real when the plan was made: if a part of it has become a link since,
+ * somebody is playing with it.
+ */
+static int clone_real(const struct op *op, struct err *err)
+{
+	AUTO_FD int at = mount_open_real(op->path, err);
+
+	return at < 0 ? at : mount_clone(at, "", op->attrs, err);
+}
+
 static int do_tree(struct apply *a, const struct op *op, struct err *err)
 {
-	AUTO_FD int fd = mount_clone(AT_FDCWD, op->path, op->attrs, err);
+	AUTO_FD int fd = op->no_links ? clone_real(op, err)
+				      : mount_clone(AT_FDCWD, op->path, op->attrs, err);
 	bool idmap = op->idmap && a->userns_fd >= 0;
 	int r;
 
@@ -486,4 +498,20 @@ int apply_side(struct apply *a, enum op_side side, struct err *err)
 		return err_wrap(err, "wall '%s'", wall_name((enum wall)a->failed));
 	}
 	return 0;
+}
+
+int apply_again(struct apply *a, const struct op *op, struct err *err)
+{
+	AUTO_FD int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (root < 0)
+		return err_sys(err, "open '/'");
+	/* The first mask of a kind may be the one that fell: make a new one from the store. */
+	closep(&a->mask_fds[0]);
+	closep(&a->mask_fds[1]);
+	a->root_fd = root;
+	r = apply_op(a, op, err);
+	a->root_fd = -EBADF;
+	return r;
 }

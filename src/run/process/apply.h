@@ -31,5 +31,8 @@ struct apply {
 void apply_init(struct apply *a, const struct plan *plan);
 void apply_done(struct apply *a);
 
+/* One operation once more, in the finished box: an OP_MASK or OP_RDONLY that came off. */
+int apply_again(struct apply *a, const struct op *op, struct err *err);
+
 /* Carry out every operation of one side up to OP_EXEC (not included). */
 int apply_side(struct apply *a, enum op_side side, struct err *err);

@@ -53,6 +53,19 @@ static void box_init(struct box *b, const struct spec *wanted, const struct spec
 		-EBADF;
 }
 
+/* A directory handed in by descriptor would be a way around every mask below it. */
+static int check_streams(const struct box_options *o, struct err *err)
+{
+	static const char *const names[] = {"standard input", "standard output", "standard error"};
+	struct stat st;
+
+	for (int i = 0; i < 3; i++)
+		if (o->stdio[i] >= 0 && fstat(o->stdio[i], &st) == 0 && S_ISDIR(st.st_mode))
+			return err_set(err, EISDIR,
+				"%s is a directory; accepted: a file, a pipe, a terminal, /dev/null", names[i]);
+	return 0;
+}
+
 static int prepare(struct box *b, struct err *err)
 {
 	struct host_view_who who = {
@@ -62,8 +75,10 @@ static int prepare(struct box *b, struct err *err)
 	/* A clean root that shares nothing has nothing of the host to hide. */
 	bool sees_host = b->spec->root == SPEC_ROOT_HOST || b->spec->paths_n > 0 || b->spec->cow ||
 			 b->spec->walls[WALL_ROOT] == WALL_LEVEL_OFF;
-	int r = facts_gather(b->spec, b->o, &b->facts, err);
+	int r = check_streams(b->o, err);
 
+	if (r >= 0)
+		r = facts_gather(b->spec, b->o, &b->facts, err);
 	if (r >= 0 && sees_host)
 		r = host_view_build(b->spec, &who, &b->view, err);
 	if (r >= 0 && sees_host && b->spec->walls[WALL_MASKS] != WALL_LEVEL_OFF)
@@ -270,6 +285,12 @@ static void report_held(const char *path, const char *moved_to, void *arg)
 	struct box *b = arg;
 	char quoted[200], instead[200];
 
+	if (!moved_to) {
+		violation_add(&b->result->violations, WALL_MASKS, "scan",
+			text_quote(path, quoted, sizeof(quoted)),
+			"more names than bawn looks at: look for '.git' and '.env' in it yourself");
+		return;
+	}
 	(void)snprintf(instead, sizeof(instead),
 		"it is kept in '%s'; --no-protect leaves such names alone", moved_to);
 	violation_add(&b->result->violations, WALL_MASKS, "held",

@@ -71,8 +71,8 @@ _Noreturn void command_main(struct box *b, int slave_fd);
  */
 int verify_walls(struct box *b, struct err *err);
 
-/* explain.c: one notification from the filter: record, answer. */
-void explain_notification(struct box *b);
+/* explain.c: record and answer what the filter shows; true if there may be more at once. */
+bool explain_notification(struct box *b);
 /* explain.c: what the end of the run tells: limits hit, names in the command that are hidden. */
 void explain_end(struct box *b);
 
@@ -80,6 +80,12 @@ void explain_end(struct box *b);
  * watchdog.c: look at the tree of a box without cgroups; true if it must be killed for its memory.
  */
 bool watchdog_look(struct box *b);
+
+/* guard.c: watch the masks' directories; the descriptor to poll, or < 0. */
+int guard_open(const struct plan *p);
+/* guard.c: swallow events, and cover again what was uncovered, telling which. */
+void guard_read(int fd);
+void guard_check(struct apply *a, void (*fell)(size_t op, void *arg), void *arg);
 
 /* janitor.c: cleans up in our place if we are killed. Start it before there is anything to clean. */
 int janitor_start(struct box *b, struct err *err);
@@ -92,7 +98,7 @@ int box_hold_back(struct box *b, struct err *err);
 /* host_sockets.c: hide the sockets this host listens on, outside of what is shared. */
 int host_sockets_hide(struct host_view *v, struct err *err);
 
-/* supervise.c: from GO to the end. */
+/* supervise.c: from the command's start to the end. */
 int supervise(struct box *b, struct err *err);
 /* supervise.c: an error the box sent before it died replaces *err. */
 int supervise_collect_error(struct box *b, struct err *err);

@@ -248,15 +248,15 @@ static void explain_refusal(struct box *b, const struct seccomp_event *ev)
 		"if you trust the command");
 }
 
-void explain_notification(struct box *b)
+bool explain_notification(struct box *b)
 {
 	/* A bounded number per turn: a flood must not starve signals and the terminal. */
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < 32; i++) {
 		struct seccomp_event ev;
 		struct err err = {0};
 
 		if (seccomp_receive(b->listener_fd, &ev, &err) < 0)
-			return;
+			return false;
 		if (!ev.is_watch)
 			explain_refusal(b, &ev);
 		else if (ev.nr == SYS_connect)
@@ -266,6 +266,7 @@ void explain_notification(struct box *b)
 		/* The caller may have been killed meanwhile: then there is nobody to answer. */
 		(void)seccomp_answer(b->listener_fd, &ev, &err);
 	}
+	return true;
 }
 
 static void explain_limits(struct box *b)

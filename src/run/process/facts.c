@@ -255,7 +255,10 @@ int facts_gather(
 	bool is_base = s->root == SPEC_ROOT_BASE && s->walls[WALL_ROOT] != WALL_LEVEL_OFF;
 	int r;
 
-	f.is_host_root = userns_is_host_root();
+	r = userns_is_host_root(err);
+	if (r < 0)
+		return r;
+	f.is_host_root = r > 0;
 	if (wants_cgroup(s))
 		f.cgroup = cgroup_detect(&f.cgroup_controllers);
 	f.landlock_abi = landlock_abi();

@@ -170,6 +170,13 @@ static void kill_all(pid_t command, int sig)
 	}
 }
 
+static struct apply init_apply; /* too large for comfort on the stack; this process runs once */
+
+static void report_fallen(size_t op, void *arg)
+{
+	report(*(int *)arg, WIRE_FELL, (int)op);
+}
+
 static _Noreturn void finish(int sock, pid_t command, int status)
 {
 	struct wire w = {.type = WIRE_EXIT, .exit = {.status = status}};
@@ -184,6 +191,7 @@ static _Noreturn void finish(int sock, pid_t command, int status)
 			break;
 		w.exit.left += pid > 0;
 	}
+	guard_check(&init_apply, report_fallen, &sock);
 	(void)getrusage(RUSAGE_CHILDREN, &u);
 	w.exit.cpu_us = (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
 			(uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
@@ -234,19 +242,27 @@ static void obey(int sock, pid_t command)
 	}
 }
 
-static _Noreturn void watch(int sock, pid_t command, int signals)
+static _Noreturn void watch(int sock, pid_t command, int signals, int guard)
 {
-	struct pollfd p[2] = {{.fd = sock, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+	struct pollfd p[3] = {
+		{.fd = sock, .events = POLLIN},
+		{.fd = signals, .events = POLLIN},
+		{.fd = guard, .events = POLLIN},
+	};
 
 	for (;;) {
 		struct signalfd_siginfo si;
 
 		/* The command may have ended before the first poll: look, then wait. */
 		reap(sock, command);
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
+		if (poll(p, 3, -1) < 0 && errno != EINTR)
 			_exit(127);
 		while (read(signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
 			; /* only that there was one matters: reap() asks who */
+		if (p[2].revents) {
+			guard_read(guard);
+			guard_check(&init_apply, report_fallen, &sock);
+		}
 		if (p[0].revents)
 			obey(sock, command);
 	}
@@ -266,11 +282,37 @@ static int build(struct box *b, struct apply *a, struct err *err)
 	return r < 0 ? r : apply_side(a, OP_SIDE_INIT, err);
 }
 
-static struct apply init_apply; /* too large for comfort on the stack; this process runs once */
+/*
+ * /proc/1/cmdline is open to everybody in the box: this copy of bawn's arguments, with
+ * paths of the host in them, goes. They end where the environment begins.
+ */
+static void hide_arguments(void)
+{
+	char *from = program_invocation_name;
+	size_t n;
+
+	if (!environ || !environ[0] || environ[0] <= from)
+		return;
+	n = (size_t)(environ[0] - from);
+	if (n > SPEC_ARGS_MAX + PATH_MAX)
+		return; /* somebody moved one of them: not ours to wipe */
+	memset(from, 0, n);
+	memcpy(from, "bawn", n < 5 ? n - 1 : 4);
+}
+
+/* Only the store stays: masks are made of it. */
+static void let_go_of_mounts(struct apply *a)
+{
+	int slot = a->plan->store_slot, store = slot >= 0 ? TAKE_FD(a->slots[slot]) : -EBADF;
+
+	apply_done(a);
+	if (slot >= 0)
+		a->slots[slot] = store;
+}
 
 _Noreturn void init_main(struct box *b)
 {
-	int sock = b->init_peer, master = -EBADF, slave = -EBADF, pidfd = -EBADF, signals;
+	int sock = b->init_peer, master = -EBADF, slave = -EBADF, pidfd = -EBADF, signals, guard;
 	struct apply *a = &init_apply;
 	struct err err = {0};
 	sigset_t child;
@@ -287,6 +329,7 @@ _Noreturn void init_main(struct box *b)
 	closep(&b->signal_fd);
 	b->umask =
 		umask(0); /* the modes of a plan are meant as they are; the command gets it back */
+	hide_arguments();
 	(void)prctl(PR_SET_NAME, "bawn-init", 0, 0, 0);
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	apply_init(a, &b->plan);
@@ -299,7 +342,7 @@ _Noreturn void init_main(struct box *b)
 	if (r < 0)
 		fail(sock, a->failed, &err);
 
-	apply_done(a);
+	let_go_of_mounts(a);
 	(void)sigemptyset(&child);
 	(void)sigaddset(&child, SIGCHLD);
 	(void)sigprocmask(SIG_BLOCK, &child, NULL);
@@ -319,5 +362,8 @@ _Noreturn void init_main(struct box *b)
 	 * The slave stays open here, or the terminal hangs up between two of the box's processes.
 	 */
 	closep(&b->command_peer);
-	watch(sock, command, signals);
+	guard = guard_open(&b->plan);
+	/* What fell before there was a watch. */
+	guard_check(a, report_fallen, &sock);
+	watch(sock, command, signals, guard);
 }

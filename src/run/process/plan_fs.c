@@ -57,6 +57,16 @@ static int tree(struct builder *b, const char *path, unsigned attrs, enum wall w
 	return op->slot;
 }
 
+/* A path of the user's, resolved when the plan was made. */
+static int real_tree(struct builder *b, const char *path, unsigned attrs)
+{
+	int slot = tree(b, path, attrs, WALL_ROOT);
+
+	if (b->p->n <= PLAN_OPS_MAX)
+		b->p->ops[b->p->n - 1].no_links = true;
+	return slot;
+}
+
 static struct op *attach(
 	struct builder *b, int slot, const char *text, const char *path, enum wall wall)
 {
@@ -355,7 +365,7 @@ static void add_writable(struct builder *b)
 	unsigned deep = b->maker == OP_SIDE_INIT ? MOUNT_RECURSIVE : 0;
 
 	if (b->s->cow) {
-		int lower = tree(b, b->s->work_dir, MOUNT_RDONLY | deep, WALL_ROOT);
+		int lower = real_tree(b, b->s->work_dir, MOUNT_RDONLY | deep);
 
 		attach(b, overlay(b, lower, "cow", WALL_ROOT), NULL, cow_target(b->s), WALL_ROOT)
 			->want_target = true;
@@ -366,13 +376,13 @@ static void add_writable(struct builder *b)
 
 		if (b->s->cow && strcmp(path, b->s->work_dir) == 0)
 			continue;
-		attach(b, tree(b, path, deep, WALL_ROOT), NULL, path, WALL_ROOT)->want_target =
+		attach(b, real_tree(b, path, deep), NULL, path, WALL_ROOT)->want_target =
 			true;
 	}
 	for (size_t i = 0; i < b->v->readonly.n; i++) {
 		const char *path = b->v->readonly.v[i];
 
-		attach(b, tree(b, path, MOUNT_RDONLY | deep, WALL_ROOT), NULL, path, WALL_ROOT)
+		attach(b, real_tree(b, path, MOUNT_RDONLY | deep), NULL, path, WALL_ROOT)
 			->want_target = true;
 	}
 }

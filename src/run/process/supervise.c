@@ -32,6 +32,7 @@ struct loop {
 	struct terminal *terminal;
 	uint64_t deadline_ms; /* absolute, 0 = none */
 	uint64_t next_watch_ms;
+	uint64_t next_notice_ms; /* 0: now. A flood of notices is served in slices, not on end */
 	int result; /* < 0: the sandbox could not be made */
 };
 
@@ -99,6 +100,20 @@ static void on_stopped(struct loop *l)
 	tell(l->b, WIRE_FREEZE, SIGCONT);
 }
 
+/* A mask that the host took away by replacing what it covered; pid 1 has put it back. */
+static void on_fallen(struct loop *l, int number)
+{
+	const struct plan *p = &l->b->plan;
+	char quoted[200], tried[256];
+
+	if (number < 0 || (size_t)number >= p->n || !p->ops[number].path)
+		return;
+	(void)snprintf(tried, sizeof(tried), "'%s' was replaced on the host during the run",
+		text_quote(p->ops[number].path, quoted, sizeof(quoted)));
+	violation_add(&l->b->result->violations, WALL_MASKS, "fell", tried,
+		"it was open to the sandbox for a moment: look at it before you use it");
+}
+
 static void on_init(struct loop *l)
 {
 	struct wire w = {0};
@@ -114,6 +129,7 @@ static void on_init(struct loop *l)
 	switch (w.type) {
 	case WIRE_BOX: on_box(l, &w, fds, n); break;
 	case WIRE_EXIT: on_exit_report(l, &w.exit); break;
+	case WIRE_FELL: on_fallen(l, w.number); break;
 	case WIRE_STOPPED: on_stopped(l); break;
 	case WIRE_ERR:
 		if (l->result >= 0) {
@@ -152,7 +168,7 @@ static void on_ready(struct loop *l, const struct wire *w, int listener)
 	b->listener_fd = listener;
 	(void)verify_walls(b, &ignored);
 	l->is_going = true;
-	if (b->spec->limits.timeout_ms > 0)
+	if (b->spec->limits.timeout_ms > 0 && b->spec->walls[WALL_TIME] != WALL_LEVEL_OFF)
 		l->deadline_ms = now_ms() + b->spec->limits.timeout_ms;
 }
 
@@ -250,6 +266,8 @@ static int wait_ms(const struct loop *l)
 
 	if (l->deadline_ms)
 		next = l->deadline_ms;
+	if (l->next_notice_ms && l->next_notice_ms < next)
+		next = l->next_notice_ms;
 	if (l->b->plan.watch && l->is_going && l->next_watch_ms < next)
 		next = l->next_watch_ms;
 	if (next == UINT64_MAX)
@@ -263,8 +281,8 @@ static void on_events(struct loop *l, struct pollfd *p)
 {
 	struct box *b = l->b;
 
-	if (p[ON_LISTENER].revents & POLLIN)
-		explain_notification(b);
+	if ((p[ON_LISTENER].revents & POLLIN) && explain_notification(b))
+		l->next_notice_ms = now_ms() + 1;
 	if (p[ON_LISTENER].revents & POLLHUP)
 		closep(&b->listener_fd); /* no process with the filter is left */
 	if (p[ON_COMMAND].revents)
@@ -274,6 +292,8 @@ static void on_events(struct loop *l, struct pollfd *p)
 	if (p[ON_SIGNAL].revents & POLLIN)
 		on_signal(l);
 	terminal_serve(l->terminal, &p[ON_TERMINAL]);
+	if (l->next_notice_ms && now_ms() >= l->next_notice_ms)
+		l->next_notice_ms = 0;
 	if (l->deadline_ms && now_ms() >= l->deadline_ms)
 		on_deadline(l);
 	if (b->plan.watch && l->is_going && now_ms() >= l->next_watch_ms)
@@ -311,7 +331,7 @@ static void run_loop(struct loop *l)
 			[ON_INIT] = {.fd = b->init_fd, .events = POLLIN},
 			[ON_COMMAND] = {.fd = b->command_fd, .events = POLLIN},
 			[ON_SIGNAL] = {.fd = b->signal_fd, .events = POLLIN},
-			[ON_LISTENER] = {.fd = b->listener_fd, .events = POLLIN},
+			[ON_LISTENER] = {.fd = l->next_notice_ms ? -1 : b->listener_fd, .events = POLLIN},
 		};
 
 		terminal_want(l->terminal, &p[ON_TERMINAL]);

@@ -353,7 +353,7 @@ static int make(const char *parent, const char *name, bool is_host_root, struct 
 	if (mkdirat(parent_fd, fresh, 0755) < 0)
 		return err_sys(err, "make a directory in '%s'", parent);
 	dir = openat(parent_fd, fresh, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
+	if (dir < 0 || flock(dir, LOCK_SH) < 0)
 		r = err_sys(err, "open '%s'", fresh);
 	else
 		r = fchmod(dir, 0755) < 0 ? err_sys(err, "chmod '%s'", fresh)
@@ -371,21 +371,32 @@ static int make(const char *parent, const char *name, bool is_host_root, struct 
 	return r;
 }
 
-/* Templates nobody stands on: of an earlier state of /etc. Theirs are locked by who uses them. */
+/*
+ * Templates nobody stands on: of an earlier state of /etc (theirs are locked by who uses
+ * them), or of a bawn that was killed while it made or removed one. The name goes first,
+ * so that what has the name of a template is always a whole one.
+ */
 static void prune(const char *parent, const char *current)
 {
 	AUTO_DIR DIR *d = opendir(parent);
 	const struct dirent *e;
 
 	while (d && (e = readdir(d))) {
+		bool is_template = text_starts(e->d_name, "base-");
+		bool is_rest = text_starts(e->d_name, ".new-") || text_starts(e->d_name, ".old-");
 		AUTO_FD int fd = -EBADF;
 		struct err ignored;
+		char old[300];
 
-		if (!text_starts(e->d_name, "base-") || strcmp(e->d_name, current) == 0)
+		if ((!is_template && !is_rest) || strcmp(e->d_name, current) == 0)
 			continue;
 		fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-			(void)tree_remove(dirfd(d), e->d_name, &ignored);
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+			continue;
+		(void)snprintf(old, sizeof(old), ".old-%s", e->d_name);
+		if (is_template && renameat(dirfd(d), e->d_name, dirfd(d), old) < 0)
+			continue;
+		(void)tree_remove(dirfd(d), is_template ? old : e->d_name, &ignored);
 	}
 }
 

@@ -10,7 +10,7 @@
  *    |                           |        (walls read back, a missing one is an ERR)
  *    |<------------------------------------- READY, listener -| execve: its socket closes
  *    | SIGNAL, TERM, KILL ------>|                            |
- *    |<-- STOPPED, EXIT ---------|                            |
+ *    |<-- STOPPED, FELL, EXIT ---|                            |
  *
  * ERR may come from either side of the box at any time. Fixed layout, one packet
  * each. Until READY only our own code runs on the other ends; pid 1 is ours for ever.
@@ -31,6 +31,7 @@ enum wire_type {
 	WIRE_KILL,
 	WIRE_FREEZE, /* SIGSTOP or SIGCONT to everybody */
 	WIRE_STOPPED,
+	WIRE_FELL, /* number: the operation whose mask had to be put back */
 	WIRE_EXIT,
 	WIRE_ERR,
 };

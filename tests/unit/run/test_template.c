@@ -19,6 +19,15 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+static bool is_host_root(void)
+{
+	struct err err = {0};
+	int r = userns_is_host_root(&err);
+
+	CHECK(r >= 0);
+	return r > 0;
+}
+
 static char state[] = "/tmp/test_template.XXXXXX";
 static char *base;        /* the template, absolute */
 static int held = -EBADF; /* keeps it from being pruned */
@@ -67,7 +76,7 @@ static void it_is_made_on_first_use(void)
 	AUTO_FREE char *parent = text_format("%s/templates", state);
 
 	CHECK(access(parent, F_OK) < 0);
-	held = template_base(userns_is_host_root(), &base, &err);
+	held = template_base(is_host_root(), &base, &err);
 	if (!CHECK(held >= 0))
 		return;
 	CHECK_INT(fcntl(held, F_GETFD), FD_CLOEXEC);
@@ -83,7 +92,7 @@ static void it_is_found_again(void)
 	struct stat before, after;
 
 	CHECK_INT(stat(at("etc/passwd"), &before), 0);
-	fd = template_base(userns_is_host_root(), &again, &err);
+	fd = template_base(is_host_root(), &again, &err);
 	CHECK(fd >= 0);
 	CHECK_STR(again, base);
 	CHECK_INT(stat(at("etc/passwd"), &after), 0);
@@ -151,7 +160,7 @@ static void what_programs_in_usr_need_of_etc_is_copied(void)
 /* Where ids can be given, home is user's; elsewhere everything in a box is the caller's. */
 static void home_belongs_to_user(void)
 {
-	uid_t want = userns_is_host_root() ? 1000 : geteuid();
+	uid_t want = is_host_root() ? 1000 : geteuid();
 	struct stat st;
 
 	CHECK(stat(at("home/user"), &st) == 0 && st.st_uid == want);
@@ -189,7 +198,7 @@ static void two_at_once_agree(void)
 		if (pids[i] == 0) {
 			char *mine = NULL;
 
-			_exit(template_base(userns_is_host_root(), &mine, &err) >= 0 &&
+			_exit(template_base(is_host_root(), &mine, &err) >= 0 &&
 						strcmp(mine, base) == 0 &&
 						access(at("home/user/.bashrc"), R_OK) == 0
 					? 0
@@ -214,7 +223,7 @@ static void old_ones_go_when_a_new_one_is_made_unless_they_are_in_use(void)
 	lock = open(used, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK(lock >= 0 && flock(lock, LOCK_SH) == 0);
 	CHECK_INT(tree_remove(dir, strrchr(base, '/') + 1, &err), 0);
-	fd = template_base(userns_is_host_root(), &mine, &err);
+	fd = template_base(is_host_root(), &mine, &err);
 	CHECK(fd >= 0);
 	CHECK(access(idle, F_OK) < 0 && errno == ENOENT);
 	CHECK_INT(access(used, F_OK), 0);
@@ -226,7 +235,7 @@ static void a_state_directory_that_cannot_be_made_is_named(void)
 	char *ret = NULL;
 
 	CHECK_INT(setenv("BAWN_STATE_DIR", "/proc/nowhere", 1), 0);
-	CHECK(template_base(userns_is_host_root(), &ret, &err) < 0);
+	CHECK(template_base(is_host_root(), &ret, &err) < 0);
 	CHECK(text_starts(err.msg, "base template: "));
 	CHECK(strstr(err.msg, "/proc/nowhere") != NULL);
 	CHECK(ret == NULL); /* written on success only */

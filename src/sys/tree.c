@@ -121,6 +121,64 @@ int tree_make_dirs(const char *path, mode_t mode, struct err *err)
 	return 0;
 }
 
+/* Make and open one component of a private directory. */
+static int enter_private(int parent_fd, const char *name, struct err *err)
+{
+	AUTO_FD int fd = -EBADF;
+	struct stat st;
+
+	if (mkdirat(parent_fd, name, 0700) < 0 && errno != EEXIST)
+		return err_sys(err, "mkdir '%.200s'", name);
+	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(err, "open '%.200s'", name);
+	/* Somebody else could look in, or put a directory of theirs in its place. */
+	if (st.st_uid != geteuid())
+		return err_set(err, EPERM, "'%.200s' belongs to somebody else", name);
+	return TAKE_FD(fd);
+}
+
+int tree_make_private(const char *path, unsigned own, struct err *err)
+{
+	AUTO_FD int fd = -EBADF;
+	char above[PATH_MAX];
+	size_t n = strlen(path);
+	int r;
+
+	if (n >= sizeof(above))
+		return err_set(err, ENAMETOOLONG, "mkdir '%.80s': path too long", path);
+	memcpy(above, path, n + 1);
+	for (unsigned i = 0; i < own; i++) {
+		char *slash = strrchr(above, '/');
+
+		if (!slash || slash == above)
+			return err_set(err, EINVAL, "mkdir '%.200s': too short", path);
+		*slash = '\0';
+	}
+	r = tree_make_dirs(above, 0700, err);
+	if (r < 0)
+		return r;
+	fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(err, "open '%.200s'", above);
+	for (const char *p = path + strlen(above) + 1; *p;) {
+		char name[NAME_MAX + 1];
+		size_t len = strcspn(p, "/");
+
+		if (len > NAME_MAX)
+			return err_set(err, ENAMETOOLONG, "mkdir '%.80s': name too long", path);
+		memcpy(name, p, len);
+		name[len] = '\0';
+		p += len + (p[len] == '/');
+		r = enter_private(fd, name, err);
+		if (r < 0)
+			return err_wrap(err, "'%.200s'", path);
+		closep(&fd);
+		fd = r;
+	}
+	return TAKE_FD(fd);
+}
+
 static DIR *open_dir(int parent_fd, const char *name)
 {
 	AUTO_FD int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -29,6 +29,12 @@ int tree_open_parent(int dir_fd, const char *path, const char **ret_name);
 /* mkdir -p of an absolute path; made directories get `mode`. Follows links: for our own paths. */
 int tree_make_dirs(const char *path, mode_t mode, struct err *err);
 
+/*
+ * The same, mode 0700, and open it: the last `own` components are never links and belong
+ * to the caller, else -EPERM. A descriptor.
+ */
+int tree_make_private(const char *path, unsigned own, struct err *err);
+
 /* Remove `name` in parent_fd and everything below it. Absent is success. */
 int tree_remove(int parent_fd, const char *name, struct err *err);
 

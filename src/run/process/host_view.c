@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define HOMES_MAX 256 /* home directories looked at */
 
@@ -463,11 +464,20 @@ static int build(struct build *b, struct err *err)
 	return r;
 }
 
+/* The clock of file times: a change from now on is stamped no earlier than this. */
+static uint64_t now_ns(void)
+{
+	struct timespec t = {0};
+
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 int host_view_build(const struct spec *spec, const struct host_view_who *who, struct host_view *ret,
 	struct err *err)
 {
 	const char *work = who->work_dir ? who->work_dir : spec->work_dir;
-	struct host_view v = {0};
+	struct host_view v = {.began_ns = now_ns()};
 	struct build b = {.spec = spec, .v = &v};
 	int r = 0;
 
@@ -507,4 +517,5 @@ void host_view_done(struct host_view *v)
 	strv_done(&v->link_targets);
 	strv_done(&v->guarded);
 	strv_done(&v->repos);
+	strv_done(&v->rebasing);
 }

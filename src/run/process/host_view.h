@@ -13,6 +13,8 @@
 #include "base/text.h"
 #include "core/spec.h"
 
+#include <stdint.h>
+
 struct host_view {
 	struct strv
 		/* real directories or files, writable; outermost first; nested ones dropped */
@@ -32,8 +34,10 @@ struct host_view {
 	struct strv
 		/* writable directories that have protected names (not copy-on-write ones) */
 		guarded;
-	struct strv repos; /* git directories that exist now, all guarded */
-	bool is_scan_cut;  /* a tree was too large to look for every ".env" and repository */
+	struct strv repos;    /* git directories that exist now, all guarded */
+	struct strv rebasing; /* of these, the ones in the middle of a rebase */
+	bool is_scan_cut;     /* a tree was too large to look for every ".env" and repository */
+	uint64_t began_ns;    /* when all this was so: wall clock, as the kernel stamps files */
 };
 
 struct host_view_who {
@@ -54,7 +58,8 @@ void host_view_done(struct host_view *v);
 /*
  * After the run: protected names that appeared although they were absent are moved
  * to `hold_dir` (made when needed) so that nothing the box wrote is run by the host unseen.
- * Each is reported through `held`.
+ * Each is reported through `held`, where moved_to is quoted for a terminal. With moved_to
+ * NULL, `path` is a directory that was too large to be searched whole, before or after the run.
  */
 int host_view_hold_back(const struct host_view *v, const char *hold_dir,
 	void (*held)(const char *path, const char *moved_to, void *arg), void *arg,

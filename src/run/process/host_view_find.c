@@ -190,7 +190,8 @@ int host_find_listed(
 struct scan {
 	int root_fd;
 	const char *root;
-	struct strv queue; /* directories to list, relative to the root; "." first */
+	struct strv queue;  /* directories to list, relative to the root; "." first */
+	size_t queue_bytes; /* of all that were ever put there */
 	size_t seen;
 	size_t max;
 	bool is_cut;
@@ -209,18 +210,75 @@ static unsigned depth_of(const char *rel)
 	return depth;
 }
 
+/* The marks of a repository in a directory that is not listed itself. */
+static int scan_marks(struct scan *s, const struct host_scan_hit *above, struct err *err)
+{
+	static const char *const marks[] = {".git", "HEAD"};
+	AUTO_FREE char *path = text_format("%s/%s", above->dir, above->name);
+	AUTO_FD int fd = openat(
+		above->dir_fd, above->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct host_scan_hit hit = {.dir_fd = fd, .dir = path, .depth = above->depth + 1};
+
+	for (size_t i = 0; fd >= 0 && i < sizeof(marks) / sizeof(marks[0]); i++) {
+		struct stat st;
+		int r;
+
+		if (fstatat(fd, marks[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		hit.name = marks[i];
+		hit.d_type = IFTODT(st.st_mode);
+		r = s->fn(&hit, s->arg, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Dependencies are too many to search; a repository checked out right among them is not missed. */
+static int scan_skipped(struct scan *s, const struct host_scan_hit *above, struct err *err)
+{
+	AUTO_FREE char *path = text_format("%s/%s", above->dir, above->name);
+	AUTO_FD int fd = openat(
+		above->dir_fd, above->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct host_scan_hit hit = {.dir = path, .depth = above->depth + 1};
+	AUTO_DIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+	int r = scan_marks(s, above, err);
+
+	if (!dir)
+		return r;
+	hit.dir_fd = TAKE_FD(fd);
+	while (r == 0 && (d = readdir(dir))) {
+		if (d->d_type != DT_DIR || is_dots(d->d_name) || strcmp(d->d_name, ".git") == 0)
+			continue;
+		if (++s->seen > s->max) {
+			s->is_cut = true;
+			break;
+		}
+		hit.name = d->d_name;
+		r = scan_marks(s, &hit, err);
+	}
+	return r;
+}
+
 static int scan_entry(
 	struct scan *s, const char *rel, const struct host_scan_hit *hit, struct err *err)
 {
 	AUTO_FREE char *below = NULL;
 	int r = s->fn(hit, s->arg, err);
 
-	if (r < 0 || hit->d_type != DT_DIR || masks_scan_skips(hit->name))
+	if (r < 0 || hit->d_type != DT_DIR || strcmp(hit->name, ".git") == 0)
 		return r;
-	if (hit->depth + 1 > HOST_VIEW_SCAN_DEPTH)
-		return 0;
+	if (masks_scan_skips(hit->name))
+		return scan_skipped(s, hit, err);
 	below = strcmp(rel, ".") == 0 ? text_format("%s", hit->name)
 				      : text_format("%s/%s", rel, hit->name);
+	s->queue_bytes += strlen(below) + 1;
+	if (hit->depth + 1 > HOST_VIEW_SCAN_DEPTH || s->queue.n >= STRV_MAX ||
+		s->queue_bytes > HOST_VIEW_QUEUE_MAX) {
+		s->is_cut = true;
+		return 0;
+	}
 	return strv_add(&s->queue, below, err);
 }
 
@@ -232,6 +290,7 @@ static int scan_dir(struct scan *s, const char *rel, struct err *err)
 	struct host_scan_hit hit = {.dir = path, .depth = depth_of(rel)};
 	AUTO_DIR DIR *dir = NULL;
 	struct dirent *d;
+	struct stat st;
 
 	if (fd < 0)
 		return 0;
@@ -244,12 +303,16 @@ static int scan_dir(struct scan *s, const char *rel, struct err *err)
 
 		if (is_dots(d->d_name))
 			continue;
-		if (++s->seen > s->max || s->queue.n >= STRV_MAX) {
+		if (++s->seen > s->max) {
 			s->is_cut = true;
 			return 0;
 		}
 		hit.name = d->d_name;
 		hit.d_type = d->d_type;
+		/* Some file systems do not say it in the list. */
+		if (d->d_type == DT_UNKNOWN &&
+			fstatat(hit.dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			hit.d_type = IFTODT(st.st_mode);
 		r = scan_entry(s, rel, &hit, err);
 		if (r < 0)
 			return r;
@@ -268,7 +331,7 @@ int host_scan(
 	if (fd < 0)
 		return 0;
 	r = strv_add(&s.queue, ".", err);
-	for (size_t i = 0; r == 0 && i < s.queue.n && !s.is_cut; i++)
+	for (size_t i = 0; r == 0 && i < s.queue.n && s.seen <= s.max; i++)
 		r = scan_dir(&s, s.queue.v[i], err);
 	strv_done(&s.queue);
 	if (r == 0 && s.is_cut)
@@ -281,6 +344,7 @@ bool host_is_git_dir(int dir_fd)
 	struct stat st;
 
 	return fstatat(dir_fd, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       fstatat(dir_fd, "objects", &st, 0) == 0 && S_ISDIR(st.st_mode) &&
-	       fstatat(dir_fd, "refs", &st, 0) == 0 && S_ISDIR(st.st_mode);
+	       (fstatat(dir_fd, "commondir", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+		       (fstatat(dir_fd, "objects", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			       fstatat(dir_fd, "refs", &st, AT_SYMLINK_NOFOLLOW) == 0));
 }

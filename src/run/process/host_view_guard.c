@@ -59,7 +59,7 @@ static int guard(
 
 		if (lstat(part, &st) < 0)
 			return errno == ENOENT || errno == ENOTDIR
-				       ? host_view_add(&v->absent, path, err)
+				       ? strv_add(&v->absent, path, err) /* no mount: no cap */
 				       : 0; /* EACCES: the box may not look there either */
 		if (S_ISLNK(st.st_mode))
 			return guard_link(v, part, path + n, links, err);
@@ -122,11 +122,16 @@ static int guard_git_inner(
 static int guard_git_depth(
 	struct host_view *v, const char *git_dir, unsigned depth, struct err *err)
 {
+	AUTO_FREE char *rebase = NULL;
+	struct stat st;
 	int r = 0;
 
 	if (strv_has(&v->repos, git_dir))
 		return 0;
+	rebase = text_format("%s/rebase-merge", git_dir);
 	r = host_view_add(&v->repos, git_dir, err);
+	if (r == 0 && lstat(rebase, &st) == 0)
+		r = host_view_add(&v->rebasing, git_dir, err);
 	for (size_t i = 0; r == 0 && i < masks_git_names_n; i++)
 		r = guard_below(v, git_dir, masks_git_names[i], err);
 	if (r == 0)
@@ -222,7 +227,7 @@ static int found(const struct host_scan_hit *hit, void *arg, struct err *err)
 
 		return host_view_add(g->env_files, path, err);
 	}
-	if (!g->want_protect || hit->depth > HOST_VIEW_REPO_DEPTH)
+	if (!g->want_protect)
 		return 0;
 	if (hit->depth > 0 && strcmp(hit->name, ".git") == 0)
 		return guard_top(g->v, hit->dir, MASK_AT_REPO, err);

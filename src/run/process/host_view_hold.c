@@ -4,6 +4,7 @@
  * After the run everything below a writable directory was written by the box:
  * it is opened step by step without following links, and looked at as an attacker's.
  */
+#include "base/mem.h"
 #include "core/masks.h"
 #include "run/process/host_view_impl.h"
 #include "sys/tree.h"
@@ -30,15 +31,19 @@ struct hold {
 
 static int open_hold_dir(struct hold *h, struct err *err)
 {
-	int r;
-
 	if (h->fd >= 0)
 		return 0;
-	r = tree_make_dirs(h->dir, 0700, err);
-	if (r < 0)
-		return r;
-	h->fd = open(h->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return h->fd < 0 ? err_sys(err, "open '%.200s'", h->dir) : 0;
+	/* "<state>/held/<run>": only the state directory itself may be reached by links. */
+	h->fd = tree_make_private(h->dir, 2, err);
+	return h->fd < 0 ? h->fd : 0;
+}
+
+/* Names below a writable directory are the box's choice: they reach a terminal quoted. */
+static void tell(const struct hold *h, const char *path, const char *moved_to)
+{
+	char quoted[PATH_MAX];
+
+	h->held(path, text_quote(moved_to, quoted, sizeof(quoted)), h->arg);
 }
 
 /* The last resort: under a name that no tool obeys, where it is. */
@@ -51,11 +56,13 @@ static int disarm(
 	struct err sub = {0};
 
 	if (renameat2(parent_fd, name, parent_fd, now, RENAME_NOREPLACE) < 0) {
+		char quoted[256];
+
 		(void)err_sys(&sub, "rename");
-		return err_wrap(
-			err, "'%.200s' appeared and could not be moved (%.60s)", path, sub.msg);
+		return err_wrap(err, "'%s' appeared and could not be moved (%.60s)",
+			text_quote(path, quoted, sizeof(quoted)), sub.msg);
 	}
-	h->held(path, whole, h->arg);
+	tell(h, path, whole);
 	return 0;
 }
 
@@ -84,8 +91,27 @@ static int take(struct hold *h, int parent_fd, const char *name, const char *pat
 		if (r < 0)
 			return disarm(h, parent_fd, name, path, err);
 	}
-	h->held(path, whole, h->arg);
+	tell(h, path, whole);
 	return 0;
+}
+
+/*
+ * Not every repository was found before the run, so being unknown does not mean being
+ * new. What the box wrote, renamed or made has a time of change that it cannot set back.
+ */
+static bool is_old(const struct hold *h, int parent_fd, const char *name)
+{
+	struct stat st;
+
+	return h->v->is_scan_cut && fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec <
+		       h->v->began_ns;
+}
+
+static int take_new(
+	struct hold *h, int parent_fd, const char *name, const char *path, struct err *err)
+{
+	return is_old(h, parent_fd, name) ? 0 : take(h, parent_fd, name, path, err);
 }
 
 /* Take `path` if it exists. A link on the way to it is taken itself: it was not there before. */
@@ -188,7 +214,7 @@ static int clean_hooks(struct hold *h, int git_fd, const char *git_dir, struct e
 	struct dirent *d;
 
 	if (fd < 0)
-		return errno == ENOENT ? 0 : take(h, git_fd, "hooks", path, err);
+		return errno == ENOENT ? 0 : take_new(h, git_fd, "hooks", path, err);
 	dir = fdopendir(fd);
 	if (!dir)
 		return err_sys(err, "list '%.200s'", path);
@@ -200,7 +226,7 @@ static int clean_hooks(struct hold *h, int git_fd, const char *git_dir, struct e
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
 			(d->d_type == DT_REG && masks_is_sample_hook(hook)))
 			continue;
-		r = take(h, dirfd(dir), d->d_name, hook, err);
+		r = take_new(h, dirfd(dir), d->d_name, hook, err);
 		if (r < 0)
 			return r;
 	}
@@ -247,9 +273,55 @@ static int clean_names(
 		if (strcmp(name, "commondir") == 0 && kind == GIT_WORKTREE &&
 			is_plain_commondir(git_fd))
 			continue;
-		r = take(h, git_fd, name, path, err);
+		r = take_new(h, git_fd, name, path, err);
 	}
 	return r;
+}
+
+static bool has_exec_line(const char *text, size_t n)
+{
+	const char *end = text + n;
+
+	while (text < end) {
+		const char *eol = memchr(text, '\n', (size_t)(end - text));
+
+		while (text < end && (*text == ' ' || *text == '\t'))
+			text++;
+		for (size_t i = 0; i < 2; i++) {
+			const char *word = i ? "exec" : "x";
+			size_t word_n = strlen(word);
+
+			if ((size_t)(end - text) > word_n && memcmp(text, word, word_n) == 0 &&
+				(text[word_n] == ' ' || text[word_n] == '\t'))
+				return true;
+		}
+		text = eol ? eol + 1 : end;
+	}
+	return false;
+}
+
+/*
+ * A rebase that the box began and did not end is work to go on with, unless
+ * `git rebase --continue` would run a command of the box's.
+ */
+static int clean_rebase(struct hold *h, int git_fd, const char *git_dir, struct err *err)
+{
+	AUTO_FREE char *path = text_format("%s/rebase-merge", git_dir);
+	AUTO_FREE char *buf = NULL;
+	AUTO_FD int fd = -EBADF;
+	size_t n = 0;
+	int r;
+
+	if (strv_has(&h->v->rebasing, git_dir))
+		return 0;
+	fd = openat(git_fd, "rebase-merge", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : take_new(h, git_fd, "rebase-merge", path, err);
+	buf = mem_must(malloc(GIT_CONFIG_MAX));
+	r = read_small(fd, "git-rebase-todo", buf, GIT_CONFIG_MAX, &n);
+	if (r == -ENOENT || (r == 0 && !has_exec_line(buf, n)))
+		return 0;
+	return take_new(h, git_fd, "rebase-merge", path, err);
 }
 
 static int clean_git(struct hold *h, int git_fd, const char *git_dir, enum git_kind kind,
@@ -265,9 +337,9 @@ static int clean_inner(struct hold *h, int git_fd, const char *git_dir, const ch
 	struct dirent *d;
 
 	if (fd < 0)
-		return errno == ENOENT ? 0 : take(h, git_fd, sub, path, err);
+		return errno == ENOENT ? 0 : take_new(h, git_fd, sub, path, err);
 	if (depth > GIT_DEPTH_MAX)
-		return take(h, git_fd, sub, path, err);
+		return take_new(h, git_fd, sub, path, err);
 	dir = fdopendir(fd);
 	if (!dir)
 		return err_sys(err, "list '%.200s'", path);
@@ -283,7 +355,7 @@ static int clean_inner(struct hold *h, int git_fd, const char *git_dir, const ch
 		inner = openat(
 			dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (inner < 0 && errno == ELOOP)
-			r = take(h, dirfd(dir), d->d_name, below, err);
+			r = take_new(h, dirfd(dir), d->d_name, below, err);
 		else if (inner >= 0 && fstatat(inner, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0)
 			r = clean_git(h, inner, below, kind, depth + 1, err);
 		else if (inner >= 0)
@@ -305,24 +377,62 @@ static int clean_git(struct hold *h, int git_fd, const char *git_dir, enum git_k
 	if (!strv_has(&h->v->repos, git_dir))
 		r = clean_names(h, git_fd, git_dir, kind, err);
 	if (r == 0)
+		r = clean_rebase(h, git_fd, git_dir, err);
+	if (r == 0)
 		r = clean_inner(h, git_fd, git_dir, "modules", GIT_MODULE, depth, err);
 	if (r == 0)
 		r = clean_inner(h, git_fd, git_dir, "worktrees", GIT_WORKTREE, depth, err);
 	return r;
 }
 
-static int clean_git_path(struct hold *h, const char *git_dir, enum git_kind kind, struct err *err)
+/* Open a directory below a writable one, no link on the way; -errno. */
+static int open_below(const struct hold *h, const char *path)
 {
-	const char *w = host_view_writable_above(h->v, git_dir);
+	const char *w = host_view_writable_above(h->v, path);
 	AUTO_FD int w_fd = w ? open(w, O_PATH | O_DIRECTORY | O_CLOEXEC) : -EBADF;
-	const char *rel = w ? git_dir + strlen(w) : "";
-	AUTO_FD int fd = -EBADF;
+	const char *rel = w ? path + strlen(w) : "";
 
 	if (w_fd < 0)
-		return 0;
+		return -ENOENT;
 	rel += strspn(rel, "/");
-	fd = tree_open(w_fd, *rel ? rel : ".", O_RDONLY | O_DIRECTORY, 0);
+	return tree_open(w_fd, *rel ? rel : ".", O_RDONLY | O_DIRECTORY, 0);
+}
+
+static int clean_git_path(struct hold *h, const char *git_dir, enum git_kind kind, struct err *err)
+{
+	AUTO_FD int fd = open_below(h, git_dir);
+
 	return fd < 0 ? 0 : clean_git(h, fd, git_dir, kind, 0, err);
+}
+
+/*
+ * Where a ".git" file in `dir` leads, if its text and the kernel agree on it: a ".." that
+ * comes after a name takes the parent of whatever that name links to. NULL otherwise.
+ */
+static char *git_file_target(const struct host_scan_hit *hit)
+{
+	static const char prefix[] = "gitdir: ";
+	AUTO_FREE char *target = NULL;
+	char buf[PATH_MAX];
+	struct err ignored = {0};
+	const char *p;
+	size_t n = 0;
+
+	if (read_small(hit->dir_fd, ".git", buf, sizeof(buf) - 1, &n) < 0)
+		return NULL;
+	/* As git reads it: ends of line are cut at the end, and stand for themselves inside. */
+	while (n > 0 && (buf[n - 1] == '\n' || buf[n - 1] == '\r'))
+		n--;
+	buf[n] = '\0';
+	if (!text_starts(buf, prefix) || strlen(buf) != n || strpbrk(buf, "\r\n"))
+		return NULL;
+	p = buf + strlen(prefix);
+	while (text_starts(p, "../"))
+		p += strlen("../");
+	if (strstr(p, "..") ||
+		text_path_clean(buf + strlen(prefix), hit->dir, &target, &ignored) < 0)
+		return NULL;
+	return TAKE_PTR(target);
 }
 
 /*
@@ -332,26 +442,34 @@ static int clean_git_path(struct hold *h, const char *git_dir, enum git_kind kin
 static int check_git_file(
 	struct hold *h, const struct host_scan_hit *hit, const char *path, struct err *err)
 {
-	AUTO_FREE char *git_dir = NULL;
+	AUTO_FREE char *git_dir = git_file_target(hit);
+	const char *inner = git_dir ? strstr(git_dir, "/.git/") : NULL;
 	AUTO_FREE char *owner = NULL;
-	char buf[PATH_MAX];
-	struct err ignored = {0};
-	const char *inner;
-	size_t n = 0;
+	AUTO_FD int fd = -EBADF;
 
-	if (read_small(hit->dir_fd, ".git", buf, sizeof(buf) - 1, &n) < 0)
-		return take_path(h, path, err);
-	buf[n] = '\0';
-	buf[strcspn(buf, "\r\n")] = '\0';
-	if (!text_starts(buf, "gitdir: ") ||
-		text_path_clean(buf + strlen("gitdir: "), hit->dir, &git_dir, &ignored) < 0)
-		return take_path(h, path, err);
-	inner = strstr(git_dir, "/.git/");
-	if (!inner || !host_view_writable_above(h->v, git_dir) ||
+	if (!inner ||
 		(!text_starts(inner, "/.git/modules/") && !text_starts(inner, "/.git/worktrees/")))
+		return take_path(h, path, err);
+	/* A link on the way, or nothing there yet: git may come to another place than we do. */
+	fd = open_below(h, git_dir);
+	if (fd < 0)
 		return take_path(h, path, err);
 	owner = text_format("%.*s/.git", (int)(inner - git_dir), git_dir);
 	return clean_git_path(h, owner, GIT_MAIN, err);
+}
+
+/* "<repository>/worktrees/<name>" of a bare repository may have its "commondir". */
+static enum git_kind kind_of(const struct host_scan_hit *hit)
+{
+	const char *name = strrchr(hit->dir, '/');
+	AUTO_FD int above = openat(hit->dir_fd, "../..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	static const char worktrees[] = "/worktrees";
+	size_t n = name ? (size_t)(name - hit->dir) : 0;
+
+	if (hit->depth < 2 || n < sizeof(worktrees) ||
+		strncmp(name - strlen(worktrees), worktrees, strlen(worktrees)) != 0)
+		return GIT_MAIN;
+	return above >= 0 && host_is_git_dir(above) ? GIT_WORKTREE : GIT_MAIN;
 }
 
 static int appeared(const struct host_scan_hit *hit, void *arg, struct err *err)
@@ -360,13 +478,14 @@ static int appeared(const struct host_scan_hit *hit, void *arg, struct err *err)
 	AUTO_FREE char *path = NULL;
 
 	if (strcmp(hit->name, "HEAD") == 0 && host_is_git_dir(hit->dir_fd))
-		return clean_git_path(h, hit->dir, GIT_MAIN, err);
+		return clean_git_path(h, hit->dir, kind_of(hit), err);
 	if (strcmp(hit->name, ".git") != 0)
 		return 0;
 	path = text_format("%s/.git", hit->dir);
 	if (hit->d_type == DT_DIR)
 		return clean_git_path(h, path, GIT_MAIN, err);
-	if (strv_has(&h->v->protect, path) || strv_has(&h->v->links, path))
+	if (strv_has(&h->v->protect, path) || strv_has(&h->v->links, path) ||
+		is_old(h, hit->dir_fd, ".git"))
 		return 0;
 	if (hit->d_type == DT_REG)
 		return check_git_file(h, hit, path, err);
@@ -387,7 +506,6 @@ int host_view_hold_back(const struct host_view *v, const char *hold_dir,
 {
 	struct hold h = {.v = v, .dir = hold_dir, .fd = -EBADF, .held = held, .arg = arg};
 	struct err one = {0};
-	bool is_cut = false;
 	int first = 0;
 
 	for (size_t i = 0; i < v->absent.n; i++)
@@ -399,11 +517,14 @@ int host_view_hold_back(const struct host_view *v, const char *hold_dir,
 		note(clean_git_path(&h, v->repos.v[i], GIT_MAIN, &one), &one, &first, err);
 	for (size_t i = 0; i < v->guarded.n; i++) {
 		AUTO_FREE char *dot_git = text_format("%s/.git", v->guarded.v[i]);
+		bool is_cut = v->is_scan_cut;
 
 		/* By name first: a box can make more files than a search looks at. */
 		note(clean_git_path(&h, dot_git, GIT_MAIN, &one), &one, &first, err);
 		note(host_scan(v->guarded.v[i], HOST_VIEW_AFTER_MAX, appeared, &h, &is_cut, &one),
 			&one, &first, err);
+		if (is_cut)
+			held(v->guarded.v[i], NULL, arg);
 	}
 	closep(&h.fd);
 	return first;

@@ -16,11 +16,15 @@
 
 #define HOST_VIEW_MAX        4096   /* mounts of each kind; more is a mistake or an attack */
 #define HOST_VIEW_GLOB_MAX   100000 /* names one pattern may look at */
-#define HOST_VIEW_SCAN_DEPTH 6      /* levels searched for ".env" */
-#define HOST_VIEW_REPO_DEPTH 4      /* levels searched for repositories */
+#define HOST_VIEW_SCAN_DEPTH 32     /* levels searched for ".env" and repositories */
 /* names one search looks at before the run: it delays the start */
-#define HOST_VIEW_SCAN_MAX  20000
-#define HOST_VIEW_AFTER_MAX 200000 /* and after it, when the box may try to bury something */
+#define HOST_VIEW_SCAN_MAX 50000
+/*
+ * And after it, when the box may try to bury something: a list of names is read at some
+ * millions in a second, and made far more slowly.
+ */
+#define HOST_VIEW_AFTER_MAX  4000000
+#define HOST_VIEW_QUEUE_MAX  ((size_t)16 << 20) /* bytes of directories' paths still to be listed */
 
 /*
  * Existing paths that match an absolute pattern of * ? [ ] and **, links not
@@ -59,7 +63,8 @@ struct host_scan_hit {
 typedef int (*host_scan_fn)(const struct host_scan_hit *hit, void *arg, struct err *err);
 
 /*
- * List `root` breadth first, links not followed, skipping what masks_scan_skips().
+ * List `root` breadth first, links not followed. Of what masks_scan_skips() only the
+ * directory itself and its direct children are looked at, for ".git" and "HEAD".
  * *ret_cut tells that a bound was reached. A directory that cannot be read is passed over:
  * the box, with no more rights than the caller, cannot read it either.
  */
@@ -82,5 +87,8 @@ int host_guard_writable(const struct host_guard *g, const char *w, struct err *e
 /* Add to a list once, within HOST_VIEW_MAX. */
 int host_view_add(struct strv *list, const char *path, struct err *err);
 
-/* True if dir_fd holds HEAD, objects and refs: git takes it for a bare repository. */
+/*
+ * True if git takes the directory for a bare repository: HEAD, and objects and refs, here
+ * or where "commondir" says. Git only asks whether they can be entered, so their kind is no matter.
+ */
 bool host_is_git_dir(int dir_fd);

@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static char top[64];
 static char hold[96];
@@ -99,11 +100,16 @@ static void build_default(struct host_view *v)
 }
 
 static unsigned held_n;
+static unsigned cut_n;
 static char held_path[PATH_MAX];
 
 static void note_held(const char *path, const char *moved_to, void *arg)
 {
 	(void)arg;
+	if (!moved_to) {
+		cut_n++;
+		return;
+	}
 	held_n++;
 	(void)snprintf(held_path, sizeof(held_path), "%s", path);
 	CHECK(faccessat(AT_FDCWD, moved_to, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
@@ -113,7 +119,7 @@ static void hold_back(const struct host_view *v)
 {
 	struct err err = {0};
 
-	held_n = 0;
+	held_n = cut_n = 0;
 	if (!CHECK(host_view_hold_back(v, hold, note_held, NULL, &err) == 0))
 		tap_print("# %s\n", err.msg);
 }
@@ -169,7 +175,7 @@ static void env_files_in_the_project_are_hidden_to_a_bounded_depth(void)
 	put("home/proj/.env", "key");
 	put("home/proj/.env.example", "none");
 	put("home/proj/a/b/c/.env.local", "key");
-	put("home/proj/1/2/3/4/5/6/7/8/.env", "too deep");
+	put("home/proj/1/2/3/4/5/6/7/8/.env", "key");
 	put("home/proj/node_modules/x/.env", "not ours");
 	put("home/proj/venv/.env", "not ours");
 	make_dir("home/proj/d/.env"); /* a python environment by that name */
@@ -179,7 +185,7 @@ static void env_files_in_the_project_are_hidden_to_a_bounded_depth(void)
 	CHECK(strv_has(&v.hidden_files, at("home/proj/.env")));
 	CHECK(strv_has(&v.hidden_files, at("home/proj/a/b/c/.env.local")));
 	CHECK(!strv_has(&v.hidden_files, at("home/proj/.env.example")));
-	CHECK(!strv_has(&v.hidden_files, at("home/proj/1/2/3/4/5/6/7/8/.env")));
+	CHECK(strv_has(&v.hidden_files, at("home/proj/1/2/3/4/5/6/7/8/.env")));
 	CHECK(!strv_has(&v.hidden_files, at("home/proj/node_modules/x/.env")));
 	CHECK(!strv_has(&v.hidden_dirs, at("home/proj/d/.env")));
 	CHECK(!strv_has(&v.hidden_dirs, "/usr"));
@@ -616,11 +622,211 @@ static void what_cannot_be_moved_is_renamed_where_it_is(void)
 	}
 	hold_back(&v);
 	CHECK_INT(held_n, 1);
+	/* What stays is deeper than anybody looks, and that is told. */
+	CHECK_INT(cut_n, here.st_dev != there.st_dev);
 	CHECK(!is_there("home/proj/.vscode"));
 	/* On one file system a rename moves anything. */
 	CHECK(is_there("home/proj/.vscode.bawn-held-1") == (here.st_dev != there.st_dev));
 	host_view_done(&v);
 	CHECK(tree_remove(dev, shm + strlen("/dev/shm/"), &err) == 0);
+	tear_down();
+}
+
+#define EVIL "[core]\n\tfsmonitor = touch /tmp/owned\n"
+
+static void put_git_dir(const char *rel, const char *config)
+{
+	AUTO_FREE char *head = text_format("%s/HEAD", rel);
+	AUTO_FREE char *objects = text_format("%s/objects", rel);
+	AUTO_FREE char *refs = text_format("%s/refs", rel);
+	AUTO_FREE char *conf = text_format("%s/config", rel);
+
+	put(head, "ref: refs/heads/main\n");
+	make_dir(objects);
+	make_dir(refs);
+	put(conf, config);
+}
+
+/* The text of the path stays inside; the kernel, through the link, goes elsewhere. */
+static void a_git_file_whose_way_is_a_link_is_taken(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	build_default(&v);
+	put_git_dir("home/proj/deps/.git/modules/evil", EVIL);
+	CHECK(symlink("deps", at("home/proj/lnk")) == 0);
+	put("home/proj/b/.git", "gitdir: ../lnk/.git/modules/evil\n");
+	put("home/proj/c/.git", "gitdir: ../lnk/../deps/.git/modules/evil\n");
+	put("home/proj/d/.git", "gitdir: ../.git/modules/none\n");
+	hold_back(&v);
+	CHECK(!is_there("home/proj/b/.git"));
+	CHECK(!is_there("home/proj/c/.git"));
+	CHECK(!is_there("home/proj/d/.git"));
+	CHECK(!is_there("home/proj/deps/.git/modules/evil/config"));
+	host_view_done(&v);
+	tear_down();
+}
+
+/* Git looks for objects, refs and config where commondir says. */
+static void a_repository_by_commondir_is_taken_apart(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	build_default(&v);
+	put("home/proj/a/HEAD", "ref: refs/heads/main\n");
+	put("home/proj/a/commondir", "../x\n");
+	make_dir("home/proj/x/objects");
+	make_dir("home/proj/x/refs");
+	put("home/proj/x/config", EVIL);
+	/* An executable file is as good as a directory to git's access(2). */
+	put("home/proj/y/HEAD", "ref: refs/heads/main\n");
+	put("home/proj/y/objects", "");
+	put("home/proj/y/refs", "");
+	put("home/proj/y/config", EVIL);
+	hold_back(&v);
+	CHECK(!is_there("home/proj/a/commondir"));
+	CHECK(!is_there("home/proj/y/config"));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void a_new_worktree_of_a_bare_repository_stays(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	build_default(&v);
+	put_git_dir("home/proj/bare", "[core]\n\tbare = true\n");
+	put("home/proj/bare/worktrees/w/HEAD", "ref: refs/heads/w\n");
+	put("home/proj/bare/worktrees/w/commondir", "../..\n");
+	/* Not of a repository: leads to a config that nobody looked at. */
+	put("home/proj/x/worktrees/w/HEAD", "ref: refs/heads/w\n");
+	put("home/proj/x/worktrees/w/commondir", "../..\n");
+	hold_back(&v);
+	CHECK(is_there("home/proj/bare/worktrees/w/commondir"));
+	CHECK(is_there("home/proj/bare/config"));
+	CHECK(!is_there("home/proj/x/worktrees/w/commondir"));
+	CHECK_INT(held_n, 1);
+	host_view_done(&v);
+	tear_down();
+}
+
+static void repositories_far_down_and_among_dependencies_are_protected(void)
+{
+	static const char *const places[] = {"home/proj/1/2/3/4/5/6/7/8/9/.git",
+		"home/proj/node_modules/.git", "home/proj/node_modules/dep/.git",
+		"home/proj/a/.venv/src/.git"};
+	struct host_view v = {0};
+
+	set_up();
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		AUTO_FREE char *hook = text_format("%s/hooks/pre-commit", places[i]);
+
+		put_git_dir(places[i], EVIL);
+		put(hook, "the user's own");
+	}
+	build_default(&v);
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		AUTO_FREE char *config = text_format("%s/config", places[i]);
+
+		if (!CHECK(strv_has(&v.protect, at(config))))
+			tap_print("# %s\n", config);
+	}
+	hold_back(&v);
+	CHECK_INT(held_n, 0);
+	CHECK_INT(cut_n, 0);
+	host_view_done(&v);
+	tear_down();
+}
+
+static void what_is_planted_among_dependencies_is_taken(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	build_default(&v);
+	put_git_dir("home/proj/node_modules/.git", EVIL);
+	put_git_dir("home/proj/node_modules/dep/.git", EVIL);
+	put_git_dir("home/proj/node_modules/bare", EVIL);
+	hold_back(&v);
+	CHECK_INT(held_n, 3);
+	host_view_done(&v);
+	tear_down();
+}
+
+/* More names than one looks at before the run; the search after it finds an old repository. */
+static void a_cut_search_is_told_and_moves_nothing_old(void)
+{
+	struct host_view v = {0};
+	struct timespec then;
+
+	set_up();
+	put_git_dir("home/proj/a/old/.git", EVIL);
+	put("home/proj/a/old/.git/hooks/pre-commit", "the user's own");
+	put("home/proj/f", "");
+	for (unsigned i = 0; i < 50001; i++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "home/proj/f%u", i);
+		if (link(at("home/proj/f"), at(name)) < 0)
+			(void)symlink("f", at(name)); /* the file system's limit of links */
+	}
+	/* A tick of the coarse clock, so that "before" is before. */
+	CHECK(clock_getres(CLOCK_REALTIME_COARSE, &then) == 0);
+	then.tv_nsec *= 2;
+	CHECK(nanosleep(&then, NULL) == 0);
+	build_default(&v);
+	CHECK(v.is_scan_cut);
+	put_git_dir("home/proj/a/new/.git", EVIL);
+	hold_back(&v);
+	CHECK_INT(cut_n, 1);
+	CHECK_INT(held_n, 1);
+	CHECK(is_there("home/proj/a/old/.git/hooks/pre-commit"));
+	CHECK(is_there("home/proj/a/old/.git/config"));
+	CHECK(!is_there("home/proj/a/new/.git/config"));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void a_rebase_that_runs_a_command_is_taken_and_others_stay(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	put_git_dir("home/proj/.git", "");
+	put_git_dir("home/proj/plain/.git", "");
+	put_git_dir("home/proj/users/.git", "");
+	put("home/proj/users/.git/rebase-merge/git-rebase-todo", "exec make check\n");
+	build_default(&v);
+	put("home/proj/.git/rebase-merge/git-rebase-todo", "pick 1 a\n  x touch /tmp/owned\n");
+	put("home/proj/plain/.git/rebase-merge/git-rebase-todo", "pick 1 exec it\nfixup 2 b\n");
+	hold_back(&v);
+	CHECK_INT(held_n, 1);
+	CHECK(!is_there("home/proj/.git/rebase-merge"));
+	CHECK(is_there("home/proj/plain/.git/rebase-merge"));
+	CHECK(is_there("home/proj/users/.git/rebase-merge"));
+	host_view_done(&v);
+	tear_down();
+}
+
+/* A link where our own directory should be must not lead us out: it stays, disarmed. */
+static void a_link_in_the_place_of_the_hold_directory_is_not_followed(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	make_dir("outside");
+	make_dir("state");
+	build_default(&v);
+	CHECK(symlink(at("outside"), at("state/held")) == 0);
+	put("home/proj/.bashrc", "evil");
+	hold_back(&v);
+	CHECK_INT(held_n, 1);
+	CHECK(!is_there("outside/run"));
+	CHECK(is_there("home/proj/.bashrc.bawn-held-1"));
+	host_view_done(&v);
 	tear_down();
 }
 
@@ -661,6 +867,14 @@ int main(void)
 	RUN(our_own_records_are_hidden_from_a_run_in_the_home);
 	RUN(held_things_cross_file_systems);
 	RUN(what_cannot_be_moved_is_renamed_where_it_is);
+	RUN(a_git_file_whose_way_is_a_link_is_taken);
+	RUN(a_repository_by_commondir_is_taken_apart);
+	RUN(a_new_worktree_of_a_bare_repository_stays);
+	RUN(repositories_far_down_and_among_dependencies_are_protected);
+	RUN(what_is_planted_among_dependencies_is_taken);
+	RUN(a_cut_search_is_told_and_moves_nothing_old);
+	RUN(a_rebase_that_runs_a_command_is_taken_and_others_stay);
+	RUN(a_link_in_the_place_of_the_hold_directory_is_not_followed);
 	RUN(nothing_is_made_when_nothing_appeared);
 	return tap_done();
 }

@@ -167,7 +167,8 @@ static int check_leaning(struct spec *s, struct err *err)
 		{WALL_IDS, WALL_USER},   /* an id range is a map of a user namespace */
 		{WALL_ROOT, WALL_MOUNT}, /* pivot_root moves mounts of one mount namespace */
 		{WALL_PROC, WALL_MOUNT}, {WALL_DEV, WALL_MOUNT}, {WALL_SYS, WALL_MOUNT},
-		{WALL_PROC, WALL_PID}, /* a user namespace gets a fresh /proc for its own pids only */
+		{WALL_PROC,
+			WALL_PID}, /* a user namespace gets a fresh /proc for its own pids only */
 		{WALL_DISK, WALL_MOUNT}, /* the cap is the size of tmpfs mounts */
 		{WALL_MASKS, WALL_ROOT}, /* masks are mounts in the new root; after root itself */
 	};

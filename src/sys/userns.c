@@ -32,7 +32,10 @@ int userns_is_host_root(struct err *err)
 		return 0;
 	errno = 0;
 	caps = caps_effective();
-	/* Root without any capability is rarer than a capget() that failed, and runs as well without. */
+	/*
+	 * Root without any capability is rarer than a capget() that failed, and runs as well
+	 * without.
+	 */
 	if (caps == 0 && errno != 0)
 		return err_sys(err, "read capabilities");
 	if (!(caps & (1ull << CAP_SYS_ADMIN)))

@@ -62,7 +62,9 @@ static int check_streams(const struct box_options *o, struct err *err)
 	for (int i = 0; i < 3; i++)
 		if (o->stdio[i] >= 0 && fstat(o->stdio[i], &st) == 0 && S_ISDIR(st.st_mode))
 			return err_set(err, EISDIR,
-				"%s is a directory; accepted: a file, a pipe, a terminal, /dev/null", names[i]);
+				"%s is a directory; accepted: a file, a pipe, a terminal, "
+				"/dev/null",
+				names[i]);
 	return 0;
 }
 

@@ -87,7 +87,9 @@ int guard_open(const struct plan *p);
 void guard_read(int fd);
 void guard_check(struct apply *a, void (*fell)(size_t op, void *arg), void *arg);
 
-/* janitor.c: cleans up in our place if we are killed. Start it before there is anything to clean. */
+/*
+ * janitor.c: cleans up in our place if we are killed. Start it before there is anything to clean.
+ */
 int janitor_start(struct box *b, struct err *err);
 int janitor_tell_box(struct box *b, struct err *err);
 int janitor_stop(struct box *b, struct err *err);

@@ -43,7 +43,10 @@ int guard_open(const struct plan *p)
 		memcpy(dir, p->ops[i].path, n + 1);
 		slash = strrchr(dir, '/');
 		slash[slash == dir] = 0;
-		/* A directory that is gone has nothing in it to guard; guard_check() looks in any case. */
+		/*
+		 * A directory that is gone has nothing in it to guard; guard_check() looks in any
+		 * case.
+		 */
 		(void)inotify_add_watch(fd, dir, WATCHED);
 	}
 	return fd;

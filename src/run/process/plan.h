@@ -83,7 +83,7 @@ struct op {
 	enum wall wall;
 	size_t seq;       /* order of building: ties keep it */
 	bool soft;        /* OP_TREE: go on without the id map if there can be none */
-	bool no_links;     /* OP_TREE: no part of path may be a link by now */
+	bool no_links;    /* OP_TREE: no part of path may be a link by now */
 	bool idmap;       /* OP_TREE: map ids by the box's user namespace */
 	bool want_target; /* OP_ATTACH: make the mount point if it is missing */
 	bool is_file;     /* target is a file, not a directory */

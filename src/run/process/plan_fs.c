@@ -337,7 +337,10 @@ static void add_sys(struct builder *b)
 		attach(b, op->slot, NULL, "/sys", WALL_SYS);
 		return;
 	}
-	/* The template's /sys is empty but for the mount point; in the host view ours covers the host's. */
+	/*
+	 * The template's /sys is empty but for the mount point; in the host view ours covers the
+	 * host's.
+	 */
 	if (!is_base(b)) {
 		store_dir(b, "sys", 0555, false);
 		store_dir(b, "sys/devices", 0555, false);
@@ -345,7 +348,9 @@ static void add_sys(struct builder *b)
 		store_dir(b, "sys/devices/system/cpu", 0555, false);
 		attach(b, b->store, "sys", "/sys", WALL_SYS)->attrs = MOUNT_RDONLY;
 	}
-	/* The one leaf programs read to count cpus; it tells nothing that /proc/cpuinfo does not. */
+	/*
+	 * The one leaf programs read to count cpus; it tells nothing that /proc/cpuinfo does not.
+	 */
 	if (b->f->has_cpu_dir) {
 		op = make(b, OP_TREE, WALL_SYS);
 		op->path = mem_strdup("/sys/devices/system/cpu");
@@ -376,8 +381,7 @@ static void add_writable(struct builder *b)
 
 		if (b->s->cow && strcmp(path, b->s->work_dir) == 0)
 			continue;
-		attach(b, real_tree(b, path, deep), NULL, path, WALL_ROOT)->want_target =
-			true;
+		attach(b, real_tree(b, path, deep), NULL, path, WALL_ROOT)->want_target = true;
 	}
 	for (size_t i = 0; i < b->v->readonly.n; i++) {
 		const char *path = b->v->readonly.v[i];
@@ -436,7 +440,10 @@ static void add_tmp(struct builder *b)
 {
 	store_dir(b, "tmp", 01777, false);
 	attach(b, b->store, "tmp", "/tmp", WALL_DISK);
-	/* In the template /run and /var/tmp are directories of the overlay, and so in the store too. */
+	/*
+	 * In the template /run and /var/tmp are directories of the overlay, and so in the store
+	 * too.
+	 */
 	if (is_base(b))
 		return;
 	store_dir(b, "vartmp", 01777, false);

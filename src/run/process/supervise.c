@@ -26,14 +26,14 @@ struct loop {
 	struct box *b;
 	struct err *err;
 	bool is_started; /* the command has been exec'd */
-	bool is_going;    /* READY came */
+	bool is_going;   /* READY came */
 	bool has_exit;   /* EXIT arrived */
 	bool is_terming, is_killing;
 	struct terminal *terminal;
 	uint64_t deadline_ms; /* absolute, 0 = none */
 	uint64_t next_watch_ms;
 	uint64_t next_notice_ms; /* 0: now. A flood of notices is served in slices, not on end */
-	int result; /* < 0: the sandbox could not be made */
+	int result;              /* < 0: the sandbox could not be made */
 };
 
 static uint64_t now_ms(void)
@@ -275,7 +275,15 @@ static int wait_ms(const struct loop *l)
 	return next <= now ? 0 : (int)(next - now > INT32_MAX ? INT32_MAX : next - now);
 }
 
-enum { ON_PID, ON_INIT, ON_COMMAND, ON_SIGNAL, ON_LISTENER, ON_TERMINAL, ON_COUNT = ON_TERMINAL + TERMINAL_POLLS };
+enum {
+	ON_PID,
+	ON_INIT,
+	ON_COMMAND,
+	ON_SIGNAL,
+	ON_LISTENER,
+	ON_TERMINAL,
+	ON_COUNT = ON_TERMINAL + TERMINAL_POLLS
+};
 
 static void on_events(struct loop *l, struct pollfd *p)
 {
@@ -331,7 +339,8 @@ static void run_loop(struct loop *l)
 			[ON_INIT] = {.fd = b->init_fd, .events = POLLIN},
 			[ON_COMMAND] = {.fd = b->command_fd, .events = POLLIN},
 			[ON_SIGNAL] = {.fd = b->signal_fd, .events = POLLIN},
-			[ON_LISTENER] = {.fd = l->next_notice_ms ? -1 : b->listener_fd, .events = POLLIN},
+			[ON_LISTENER] = {.fd = l->next_notice_ms ? -1 : b->listener_fd,
+				.events = POLLIN},
 		};
 
 		terminal_want(l->terminal, &p[ON_TERMINAL]);

@@ -22,8 +22,10 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 
-#define FORMAT 4 /* raise when what is made below changes */
+#define REST_SECONDS 3600 /* what is left of a killed bawn is older than this */
+#define FORMAT       5    /* raise when what is made below changes */
 
 /* Copied from the host's /etc as they are. One reason each. */
 static const char *const from_etc[] = {
@@ -386,12 +388,16 @@ static void prune(const char *parent, const char *current)
 		bool is_rest = text_starts(e->d_name, ".new-") || text_starts(e->d_name, ".old-");
 		AUTO_FD int fd = -EBADF;
 		struct err ignored;
+		struct stat st;
 		char old[300];
 
 		if ((!is_template && !is_rest) || strcmp(e->d_name, current) == 0)
 			continue;
 		fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0)
+			continue;
+		/* One that is being made is not locked yet in its first moment. */
+		if (is_rest && st.st_mtime + REST_SECONDS > time(NULL))
 			continue;
 		(void)snprintf(old, sizeof(old), ".old-%s", e->d_name);
 		if (is_template && renameat(dirfd(d), e->d_name, dirfd(d), old) < 0)

@@ -85,8 +85,10 @@ static const char *next_component(const char *rel)
 	return slash ? slash + 1 : NULL;
 }
 
-static const char *why_inside_git(const char *rel)
+const char *masks_why_protected_in_git(const char *rel)
 {
+	if (is_at_or_below(rel, "rebase-merge"))
+		return "git rebase --continue runs commands named here";
 	/* Submodules and worktrees keep whole git directories below this one, at any depth. */
 	for (const char *p = rel; p; p = next_component(p)) {
 		for (size_t i = 0; i < masks_git_names_n; i++) {
@@ -105,7 +107,7 @@ const char *masks_why_protected(const char *rel)
 		if (strcmp(p, ".git") == 0)
 			return "names the directory git takes its config from";
 		if (is_at_or_below(p, ".git"))
-			return why_inside_git(p + strlen(".git/"));
+			return masks_why_protected_in_git(p + strlen(".git/"));
 		for (size_t i = 0; i < masks_protected_n; i++) {
 			const struct mask_protected *m = &masks_protected[i];
 

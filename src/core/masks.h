@@ -56,6 +56,9 @@ bool masks_scan_skips(const char *name);
  */
 const char *masks_why_protected(const char *rel);
 
+/* The same for a path inside a git directory, whatever that is called: a bare repository. */
+const char *masks_why_protected_in_git(const char *rel);
+
 /* True if `rel` is a hook below a git directory that git never runs ("pre-commit.sample"). */
 bool masks_is_sample_hook(const char *rel);
 

@@ -40,8 +40,22 @@ void cow_temp_name(const struct cow_run *run, const struct cow_entry *e, char *o
 	(void)snprintf(out, size, ".bawn-%s-%zu.tmp", run->id, (size_t)(e - run->entries));
 }
 
+int cow_charge(struct cow_run *run, size_t n, struct err *err)
+{
+	/* A box can make names and links of 4 KiB as fast as we read them. */
+	if (n > COW_BYTES_MAX - run->bytes)
+		return err_set(err, E2BIG, "changes whose names take more than %zu MiB",
+			COW_BYTES_MAX >> 20);
+	run->bytes += n;
+	return 0;
+}
+
 int cow_add_entry(struct cow_run *run, const char *path, struct cow_entry **ret, struct err *err)
 {
+	int r = cow_charge(run, sizeof(struct cow_entry) + strlen(path) + 1, err);
+
+	if (r < 0)
+		return r;
 	if (run->n >= COW_ENTRIES_MAX)
 		return err_set(err, E2BIG, "more than %d changes", COW_ENTRIES_MAX);
 	/* Grown at powers of two, as strv does. */
@@ -56,6 +70,10 @@ int cow_add_entry(struct cow_run *run, const char *path, struct cow_entry **ret,
 
 int cow_add_skip(struct cow_run *run, const char *path, const char *why, struct err *err)
 {
+	int r = cow_charge(run, sizeof(struct cow_skip) + strlen(path) + strlen(why) + 2, err);
+
+	if (r < 0)
+		return r;
 	if (run->skipped_n >= COW_ENTRIES_MAX)
 		return err_set(err, E2BIG, "more than %d changes", COW_ENTRIES_MAX);
 	if ((run->skipped_n & (run->skipped_n - 1)) == 0)
@@ -64,6 +82,14 @@ int cow_add_skip(struct cow_run *run, const char *path, const char *why, struct 
 	run->skipped[run->skipped_n++] =
 		(struct cow_skip){.path = mem_strdup(path), .why = mem_strdup(why)};
 	return 0;
+}
+
+void cow_drop_skip(struct cow_run *run)
+{
+	struct cow_skip *last = &run->skipped[--run->skipped_n];
+
+	free(last->path);
+	free(last->why);
 }
 
 struct cow_run *cow_free(struct cow_run *r)
@@ -91,17 +117,22 @@ int cow_open_runs(bool want_make, char **ret_path, struct err *err)
 	AUTO_FREE char *state = NULL;
 	AUTO_FREE char *path = NULL;
 	int r = state_dir(&state, err);
+	struct stat st;
 	int fd;
 
 	if (r < 0)
 		return r;
 	path = text_format("%s/runs", state);
 	/* Contents of the user's files: for nobody else. */
-	if (want_make && (r = tree_make_dirs(path, 0700, err)) < 0)
-		return r;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = want_make ? tree_make_private(path, 1, err)
+		       : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return err_sys(err, "open '%s'", path);
+		return want_make ? fd : err_sys(err, "open '%s'", path);
+	/* What is kept there is written to the user's directories: it must be our own record. */
+	if (fstat(fd, &st) < 0 || st.st_uid != geteuid()) {
+		(void)close(fd);
+		return err_set(err, EPERM, "'%s' belongs to somebody else", path);
+	}
 	*ret_path = TAKE_PTR(path);
 	return fd;
 }
@@ -202,6 +233,7 @@ int cow_load(const char *id, struct cow_run **ret, struct err *err)
 	AUTO_FREE char *runs = NULL;
 	AUTO_FD int runs_fd = -EBADF;
 	AUTO_FD int fd = -EBADF;
+	struct stat st;
 	int r = cow_find(id, &name, err);
 
 	if (r < 0 || !name)
@@ -212,6 +244,8 @@ int cow_load(const char *id, struct cow_run **ret, struct err *err)
 	fd = openat(runs_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(err, "run '%s'", name);
+	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+		return err_set(err, EPERM, "run '%s': others may have written it", name);
 	run = MEM_NEW(struct cow_run);
 	run->dir = text_format("%s/%s", runs, name);
 	r = cow_read_manifest(fd, run, err);

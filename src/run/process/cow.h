@@ -23,6 +23,7 @@
 #include <sys/types.h>
 
 #define COW_ENTRIES_MAX 1000000 /* changes in one run */
+#define COW_BYTES_MAX   ((size_t)128 << 20) /* memory their records may take */
 #define COW_NO_ID       ((uid_t)-1)
 
 enum cow_kind {
@@ -65,13 +66,15 @@ struct cow_run {
 	size_t n;
 	struct cow_skip *skipped;
 	size_t skipped_n;
+	size_t bytes; /* that all of this takes */
 };
 
 /*
  * Read the overlay upper directory (whiteouts are 0/0 devices; opaque by
- * trusted.overlay.opaque or user.overlay.opaque), compare with lower_path, copy
+ * trusted.overlay.opaque where root made the overlay, else user.overlay.opaque), compare with lower_path, copy
  * what changed to the state. id_offset is subtracted from owners in the upper (root mode's id
  * range; 0 rootless).
+ * Past COW_ENTRIES_MAX or COW_BYTES_MAX the rest is left out, and said to be, in `skipped`.
  * Atomic: the run exists only if everything was copied. *ret_n = number of entries (0: nothing is
  * kept).
  */

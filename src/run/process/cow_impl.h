@@ -18,9 +18,14 @@
 #define COW_FILES    "files"
 #define COW_APPLYING "applying"
 
-/* Append a zeroed entry; -E2BIG past COW_ENTRIES_MAX. *ret is valid until the next call. */
+/* Count `n` more bytes of records; -E2BIG past COW_BYTES_MAX. */
+int cow_charge(struct cow_run *run, size_t n, struct err *err);
+
+/* Append a zeroed entry; -E2BIG past the caps. *ret is valid until the next call. */
 int cow_add_entry(struct cow_run *run, const char *path, struct cow_entry **ret, struct err *err);
 int cow_add_skip(struct cow_run *run, const char *path, const char *why, struct err *err);
+/* Forget the last one. */
+void cow_drop_skip(struct cow_run *run);
 
 /* Write and read <dir_fd>/manifest.jsonl. -EBADMSG names the line. */
 int cow_write_manifest(const struct cow_run *run, int dir_fd, struct err *err);

@@ -47,7 +47,7 @@ static bool is_plain_git_config(const struct cow_run *run, const struct cow_entr
 	struct err ignored = {0};
 	ssize_t n;
 
-	if (!S_ISREG(e->mode) || !slash || strcmp(slash, "/config") != 0 ||
+	if (!S_ISREG(e->mode) || strcmp(slash ? slash + 1 : e->path, "config") != 0 ||
 		e->size > GIT_CONFIG_MAX)
 		return false;
 	fd = cow_open_content(run, e, &ignored);
@@ -56,14 +56,84 @@ static bool is_plain_git_config(const struct cow_run *run, const struct cow_entr
 	return n >= 0 && (uint64_t)n == e->size && masks_git_config_is_safe(buf, (size_t)n, flags);
 }
 
+static bool is_in_target(const struct cow_job *job, const char *path)
+{
+	AUTO_FD int fd = tree_open(job->target_fd, path, O_PATH | O_NOFOLLOW, 0);
+
+	/* A link on the way: assume the worse. */
+	return fd >= 0 || fd == -ELOOP;
+}
+
+/* Will `dir` (with a slash at its end, or empty) hold `name` once the whole run is applied? */
+static bool will_hold(const struct cow_job *job, const char *dir, const char *name)
+{
+	AUTO_FREE char *path = text_format("%s%s", dir, name);
+	const struct cow_entry *e = cow_lookup(job, path);
+
+	return e ? e->kind != COW_DELETED : is_in_target(job, path);
+}
+
+/* As git decides it; of whatever kind these are, and whichever part of the run is chosen now. */
+static bool will_be_git_dir(const struct cow_job *job, const char *dir)
+{
+	return will_hold(job, dir, "HEAD") &&
+	       (will_hold(job, dir, "commondir") ||
+		       (will_hold(job, dir, "objects") && will_hold(job, dir, "refs")));
+}
+
+/* The last stone of a repository around a config that came before, as part of no repository. */
+static const char *why_completes(const struct cow_job *job, const struct cow_entry *e)
+{
+	static const char *const marks[] = {"HEAD", "objects", "refs"};
+	const char *slash = strrchr(e->path, '/');
+	const char *name = slash ? slash + 1 : e->path;
+	AUTO_FREE char *dir = text_format("%.*s", (int)(name - e->path), e->path);
+	bool is_mark = false;
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		is_mark |= strcmp(name, marks[i]) == 0;
+	if (!is_mark || e->kind == COW_DELETED || e->kind == COW_MODIFIED)
+		return NULL;
+	for (size_t i = 0; i < masks_git_names_n; i++) {
+		AUTO_FREE char *path = text_format("%s%s", dir, masks_git_names[i]);
+
+		if (!cow_lookup(job, path) && is_in_target(job, path))
+			return will_be_git_dir(job, dir)
+				       ? "makes a repository around what git runs"
+				       : NULL;
+	}
+	return NULL;
+}
+
+/* Bare repositories have no ".git" in their name: any directory above may be one. */
+static const char *why_in_bare(const struct cow_job *job, const struct cow_entry *e)
+{
+	for (const char *p = e->path; p;) {
+		AUTO_FREE char *dir = text_format("%.*s", (int)(p - e->path), e->path);
+		const char *why = masks_why_protected_in_git(p);
+		const char *slash = strchr(p, '/');
+
+		if (why && will_be_git_dir(job, dir))
+			return why;
+		p = slash ? slash + 1 : NULL;
+	}
+	return NULL;
+}
+
 static const char *why_protected(const struct cow_job *job, const struct cow_entry *e)
 {
 	const char *home = job->how->home;
 	const char *why = masks_why_protected(e->path);
 
 	/* A directory does nothing by itself; what is in it has its own entry. */
-	if (S_ISDIR(e->mode) || (e->kind == COW_DELETED && S_ISDIR(e->base_mode)))
+	if (S_ISDIR(e->mode))
+		return why_completes(job, e);
+	if (e->kind == COW_DELETED && S_ISDIR(e->base_mode))
 		return NULL;
+	if (!why)
+		why = why_in_bare(job, e);
+	if (!why)
+		why = why_completes(job, e);
 	if (!why && home && home[0] == '/') {
 		AUTO_FREE char *whole = text_format("%s/%s", job->run->target, e->path);
 

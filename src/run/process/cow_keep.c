@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "run/process/cow_impl.h"
 #include "sys/tree.h"
+#include "sys/userns.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,6 +33,7 @@ struct keep {
 	int files_fd;
 	uint64_t files; /* numbers given out */
 	uid_t id_offset;
+	bool is_trusted; /* overlayfs marked its things with trusted.*, not user.* */
 	char path[PATH_MAX]; /* of the entry at hand, relative to the target */
 	/* Hard links share one content: found by inode, open addressing, a power of two. */
 	struct inode_slot *inodes;
@@ -290,6 +292,12 @@ static int keep_link(struct keep *k, int upper_fd, int lower_fd, const char *nam
 		st, base, &e, err);
 	if (r < 0)
 		return r;
+	r = cow_charge(k->run, (size_t)n + 1, err);
+	if (r < 0) {
+		k->run->n--;
+		free(e->path);
+		return r;
+	}
 	e->link = mem_strdup(target);
 	return 0;
 }
@@ -303,21 +311,21 @@ static bool has_xattr(int fd, const char *name, const char *want)
 	       (!want || ((size_t)n == strlen(want) && memcmp(value, want, (size_t)n) == 0));
 }
 
-/* Opaque: what the lower directory holds is hidden. Set by overlayfs, by mount kind. */
-static bool is_opaque(int fd)
+/*
+ * Opaque: what the lower directory holds is hidden. Set by overlayfs, in the namespace
+ * of attributes it was mounted with; in the other one they are the box's own and mean nothing.
+ */
+static bool is_opaque(const struct keep *k, int fd)
 {
-	return has_xattr(fd, "trusted.overlay.opaque", "y") ||
-	       has_xattr(fd, "user.overlay.opaque", "y");
+	return has_xattr(fd, k->is_trusted ? "trusted.overlay.opaque" : "user.overlay.opaque", "y");
 }
 
 /* Renamed by overlayfs' redirect_dir: its lower part lies under another name. */
-static bool is_redirected(int fd)
+static bool is_redirected(const struct keep *k, int fd)
 {
-	char value[PATH_MAX];
+	const char *name = k->is_trusted ? "trusted.overlay.redirect" : "user.overlay.redirect";
 
-	return fgetxattr(fd, "trusted.overlay.redirect", value, sizeof(value)) >= 0 ||
-	       errno == ERANGE ||
-	       fgetxattr(fd, "user.overlay.redirect", value, sizeof(value)) >= 0 || errno == ERANGE;
+	return fgetxattr(fd, name, NULL, 0) >= 0;
 }
 
 static int keep_dir(
@@ -338,9 +346,8 @@ static int keep_subdir(struct keep *k, int upper_fd, int lower_fd, const char *n
 	upper = open_dir(upper_fd, name);
 	if (!upper)
 		return skip(k, "not readable", err);
-	if (is_redirected(dirfd(upper)))
-		return err_set(
-			err, EOPNOTSUPP, "a directory was renamed by overlayfs' redirect_dir");
+	if (is_redirected(k, dirfd(upper)))
+		return skip(k, "renamed by overlayfs' redirect_dir", err);
 	if (!is_merged)
 		r = add(k, base ? COW_REPLACED : COW_ADDED, st, base, &e, err);
 	else if ((st->st_mode & 07777) != (base->st_mode & 07777))
@@ -433,7 +440,7 @@ static int keep_dir(
 		r = keep_entry(k, dirfd(upper), lower_fd, d->d_name, n, depth, err);
 		k->path[path_n] = '\0';
 	}
-	if (r == 0 && lower_fd >= 0 && is_opaque(dirfd(upper)))
+	if (r == 0 && lower_fd >= 0 && is_opaque(k, dirfd(upper)))
 		r = keep_vanished(k, dirfd(upper), lower_fd, path_n, depth, err);
 	k->path[path_n] = '\0';
 	return r;
@@ -469,6 +476,13 @@ static int keep_into(struct keep *k, int upper_fd, int lower_fd, int dir_fd, str
 		return err_sys(err, "open '%s'", COW_FILES);
 	k->files_fd = files;
 	r = keep_dir(k, upper, lower_fd, 0, 0, err);
+	/* Better the most of a run's work than nothing: the record says that it is not whole. */
+	if (r == -E2BIG && k->run->n > 0) {
+		k->run->bytes = 0;
+		if (k->run->skipped_n == COW_ENTRIES_MAX)
+			cow_drop_skip(k->run);
+		r = cow_add_skip(k->run, ".", "more changes than bawn keeps: the rest is lost", err);
+	}
 	/* One order for people and programs; a directory sorts before what is in it. */
 	if (r == 0 && k->run->n > 1)
 		qsort(k->run->entries, k->run->n, sizeof(*k->run->entries), by_path);
@@ -528,6 +542,10 @@ int cow_keep(int upper_fd, const char *lower_path, const char *run_id, uid_t id_
 	run->created = time(NULL);
 	k->run = run;
 	k->id_offset = id_offset;
+	r = userns_is_host_root(err);
+	if (r < 0)
+		return err_wrap(err, "copy-on-write");
+	k->is_trusted = r > 0;
 	r = keep_as(k, upper_fd, lower, err);
 	free(k->inodes);
 	if (r < 0)

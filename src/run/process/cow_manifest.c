@@ -275,6 +275,7 @@ int cow_read_manifest(int dir_fd, struct cow_run *run, struct err *err)
 		AUTO_JSON json_t *o = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
 		int r = -EBADMSG;
 
+		run->bytes = 0; /* bounded when it was written */
 		if (o && at == 0)
 			r = header_from_json(o, run, &lines, err);
 		else if (o && json_object_get(o, "skipped"))

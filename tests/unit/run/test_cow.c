@@ -68,7 +68,9 @@ static void put_whiteout(const char *rel)
 
 static void set_opaque(const char *rel)
 {
-	CHECK(setxattr(at(rel), "user.overlay.opaque", "y", 1, 0) == 0);
+	/* As overlayfs does it: for root in a namespace of attributes that boxes cannot write. */
+	CHECK(setxattr(at(rel), "trusted.overlay.opaque", "y", 1, 0) == 0 ||
+		setxattr(at(rel), "user.overlay.opaque", "y", 1, 0) == 0);
 }
 
 /* The text of a file, "" if it is not one. */
@@ -294,6 +296,144 @@ static void every_kind_of_change_is_kept(void)
 	CHECK(has(run, COW_MODIFIED, "link"));
 	CHECK(has(run, COW_ADDED, "fresh"));
 	CHECK(has(run, COW_ADDED, "dir/sub/new"));
+	tear_down();
+}
+
+/* In the namespace that overlayfs does not use here, its marks are the box's own attributes. */
+static void forged_marks_of_overlayfs_mean_nothing(void)
+{
+	AUTO(cow_free) struct cow_run *run = NULL;
+	bool is_root;
+
+	set_up();
+	put("lower/d/f", "keep me");
+	put("upper/d/new", "x");
+	put("upper/e/new", "x");
+	is_root = setxattr(at("upper"), "trusted.overlay.origin", "", 0, 0) == 0;
+	if (is_root) {
+		CHECK(setxattr(at("upper/d"), "user.overlay.opaque", "y", 1, 0) == 0);
+		CHECK(setxattr(at("upper/e"), "user.overlay.redirect", "x", 1, 0) == 0);
+	}
+	CHECK_INT(keep("r1"), 3);
+	run = load("r1");
+	CHECK(has(run, COW_ADDED, "d/new") && has(run, COW_ADDED, "e/new"));
+	CHECK(find(run, "d/f") == NULL);
+	tear_down();
+}
+
+/* Only overlayfs itself can say so, by an option we do not use: the rest is kept. */
+static void a_redirected_directory_is_left_out(void)
+{
+	AUTO(cow_free) struct cow_run *run = NULL;
+
+	set_up();
+	put("upper/moved/f", "x");
+	put("upper/other", "x");
+	CHECK(setxattr(at("upper/moved"), "trusted.overlay.redirect", "d", 1, 0) == 0 ||
+		setxattr(at("upper/moved"), "user.overlay.redirect", "d", 1, 0) == 0);
+	CHECK_INT(keep("r1"), 1);
+	run = load("r1");
+	CHECK(has(run, COW_ADDED, "other"));
+	CHECK(why_skipped(run, "moved") != NULL);
+	tear_down();
+}
+
+/* Links of 4 KiB cost a box nothing; the record of them is bounded, and says that it is cut. */
+static void a_flood_of_long_links_is_cut_and_told(void)
+{
+	AUTO(cow_free) struct cow_run *run = NULL;
+	char target[4000];
+	unsigned n = (unsigned)(COW_BYTES_MAX / sizeof(target)) + 100;
+
+	set_up();
+	memset(target, 'x', sizeof(target) - 1);
+	target[sizeof(target) - 1] = '\0';
+	make_dir("upper");
+	CHECK(symlink(target, at("upper/l")) == 0);
+	for (unsigned i = 0; i < n; i++) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "upper/l%u", i);
+		/* Hard links to one link: cheap to make, and each is an entry. */
+		if (link(at("upper/l"), at(name)) < 0 && symlink(target, at(name)) < 0)
+			break;
+	}
+	CHECK(keep("r1") < n);
+	run = load("r1");
+	CHECK(run && run->n > n / 2);
+	CHECK(why_skipped(run, ".") && strstr(why_skipped(run, "."), "rest is lost"));
+	tear_down();
+}
+
+static void put_bare(const char *top_rel, const char *config)
+{
+	AUTO_FREE char *head = text_format("%s/HEAD", top_rel);
+	AUTO_FREE char *objects = text_format("%s/objects/x", top_rel);
+	AUTO_FREE char *refs = text_format("%s/refs/x", top_rel);
+	AUTO_FREE char *conf = text_format("%s/config", top_rel);
+
+	put(head, "ref: refs/heads/main\n");
+	put(objects, "");
+	put(refs, "");
+	put(conf, config);
+}
+
+static void bare_repositories_are_judged_like_others(void)
+{
+	static const char evil[] = "[core]\n\tpager = touch /tmp/owned\n";
+	struct cow_apply a;
+
+	set_up();
+	make_dir("lower");
+	put_bare("upper/sub", evil);
+	put("upper/sub/hooks/post-update", "evil");
+	put_bare("upper/plain", "[core]\n\tbare = true\n");
+	put("upper/plain/hooks/post-update.sample", "a sample");
+	put("upper/a/HEAD", "ref: refs/heads/main\n");
+	put("upper/a/commondir", "../x\n");
+	put("upper/app/config", evil); /* no repository: somebody's own file */
+	keep("r1");
+	CHECK_INT(apply_with("r1", 0, NULL, &a), -EPERM);
+	CHECK_INT(a.refused, 3);
+	/* Not in two steps either. */
+	CHECK_INT(apply_with("r1", 0, "sub/config", &a), -EPERM);
+	CHECK_INT(apply_with("r1", COW_SKIP_PROTECTED, NULL, &a), 0);
+	CHECK(!is_there("lower/sub/config") && !is_there("lower/sub/hooks/post-update"));
+	CHECK(!is_there("lower/a/commondir"));
+	CHECK(is_there("lower/plain/config") && is_there("lower/app/config"));
+	tear_down();
+}
+
+static void a_repository_is_not_completed_around_an_older_config(void)
+{
+	struct cow_apply a;
+
+	set_up();
+	put("lower/app/config", "[core]\n\tpager = touch /tmp/owned\n");
+	put("upper/app/HEAD", "ref: refs/heads/main\n");
+	make_dir("upper/app/objects");
+	make_dir("upper/app/refs");
+	keep("r1");
+	CHECK_INT(apply_with("r1", 0, NULL, &a), -EPERM);
+	CHECK_INT(a.refused, 3);
+	tear_down();
+}
+
+static void a_record_that_others_may_write_is_not_believed(void)
+{
+	struct cow_run *run = NULL;
+	struct err err = {0};
+
+	set_up();
+	make_dir("lower");
+	put("upper/f", "x");
+	keep("r1");
+	CHECK(chmod(at("state/runs/r1"), 0777) == 0);
+	CHECK_INT(cow_load("r1", &run, &err), -EPERM);
+	CHECK(chmod(at("state/runs/r1"), 0700) == 0);
+	CHECK(rename(at("state/runs"), at("elsewhere")) == 0);
+	put_link("state/runs", at("elsewhere"));
+	CHECK(cow_load("r1", &run, &err) < 0);
 	tear_down();
 }
 
@@ -738,6 +878,12 @@ int main(void)
 {
 	(void)umask(022);
 	RUN(every_kind_of_change_is_kept);
+	RUN(forged_marks_of_overlayfs_mean_nothing);
+	RUN(a_redirected_directory_is_left_out);
+	RUN(a_flood_of_long_links_is_cut_and_told);
+	RUN(bare_repositories_are_judged_like_others);
+	RUN(a_repository_is_not_completed_around_an_older_config);
+	RUN(a_record_that_others_may_write_is_not_believed);
 	RUN(no_change_keeps_no_run);
 	RUN(a_hostile_upper_directory_is_kept_as_far_as_it_goes);
 	RUN(a_device_is_not_kept);

@@ -74,8 +74,13 @@ def measure(spawn, subjects, rounds, warmup, seed):
     # Ahead of whatever else the machine does, all subjects alike.
     done = subprocess.run(["nice", "-n", "-15", *command], stdout=subprocess.PIPE, text=True,
                           check=True, env=env)
+    return read_samples(done.stdout, subjects)
+
+
+def read_samples(text, subjects):
+    """What bench/spawn prints, as a list of Result in the order of the subjects."""
     samples = {subject.name: [] for subject in subjects}
-    for line in done.stdout.splitlines():
+    for line in text.splitlines():
         name, nanoseconds, status = line.split()
         if status != "0":
             raise Failed(f"{name}: exit {status} in the middle of the run")

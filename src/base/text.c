@@ -271,6 +271,26 @@ int text_parse_u64(
 /* How many bytes at `s` are one printable UTF-8 sequence (shortest form, no C1, no surrogate). */
 static size_t utf8_printable(const unsigned char *s)
 {
+	/* What reorders or hides part of what the reader sees (CVE-2021-42574). */
+	static const struct {
+		uint32_t first, last;
+	} unseen[] = {
+		{0xad, 0xad},       /* soft hyphen */
+		{0x34f, 0x34f},     /* combining grapheme joiner */
+		{0x61c, 0x61c},     /* Arabic letter mark: direction */
+		{0x115f, 0x1160},   /* Hangul fillers */
+		{0x17b4, 0x17b5},   /* Khmer vowels without a shape */
+		{0x180b, 0x180f},   /* Mongolian selectors and separator */
+		{0x200b, 0x200f},   /* zero width, direction marks */
+		{0x2028, 0x202e},   /* line ends, direction */
+		{0x2060, 0x206f},   /* joiners, isolates, format controls */
+		{0x3164, 0x3164},   /* Hangul filler */
+		{0xfe00, 0xfe0f},   /* variation selectors */
+		{0xfeff, 0xfeff},   /* zero width no-break space */
+		{0xffa0, 0xffa0},   /* Hangul filler */
+		{0xfff0, 0xfffb},   /* interlinear annotation */
+		{0xe0000, 0xe0fff}, /* tags, more selectors */
+	};
 	uint32_t c = s[0];
 	size_t n;
 
@@ -294,10 +314,10 @@ static size_t utf8_printable(const unsigned char *s)
 		return 0;
 	if (c < 0xa0 || (c >= 0xd800 && c < 0xe000))
 		return 0;
-	/* Bidirectional and line controls reorder what the reader sees (CVE-2021-42574). */
-	if ((c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-		(c >= 0x2066 && c <= 0x2069) || c == 0xfeff)
-		return 0;
+	for (size_t i = 0; i < sizeof(unseen) / sizeof(unseen[0]); i++) {
+		if (c >= unseen[i].first && c <= unseen[i].last)
+			return 0;
+	}
 	return n;
 }
 

@@ -190,6 +190,7 @@ static int take_profile(struct run_options *o, const char *name, const char *val
 	struct profile_source source = {.file = text_quote(value, quoted, sizeof(quoted)),
 		.cwd = o->caller->cwd,
 		.home = o->caller->home};
+	AUTO_FREE char *path = NULL;
 	size_t size = 0;
 	int r;
 
@@ -198,6 +199,10 @@ static int take_profile(struct run_options *o, const char *name, const char *val
 		return err_set(err, EINVAL, "given twice; a run has one profile");
 	o->has_profile = true;
 	r = read_profile(value, yaml, room, &size, err);
+	if (r >= 0)
+		r = text_path_clean(value, o->caller->cwd, &path, err);
+	if (r >= 0)
+		r = strv_add(&o->spec.policy, path, err);
 	return r < 0 ? r : profile_parse(yaml, size, &source, &o->spec, err);
 }
 

@@ -22,6 +22,7 @@ bool masks_is_env_file(const char *name)
 	};
 	const char *dot;
 
+	name += name[0] == '#'; /* "#.env#": what emacs has not saved yet */
 	if (strncmp(name, ".env", 4) != 0)
 		return false;
 	/*

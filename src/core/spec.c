@@ -49,6 +49,7 @@ void spec_done(struct spec *s)
 	free(s->user);
 	free(s->hostname);
 	free(s->profile);
+	strv_done(&s->policy);
 	strv_done(&s->argv);
 	strv_done(&s->env);
 	strv_done(&s->pass_env);

@@ -57,6 +57,7 @@ struct spec {
 	char *user;         /* name or number inside; NULL = default of the root */
 	char *hostname;     /* NULL = "bawn" */
 	char *profile;      /* name of the profile it came from, for the record; or NULL */
+	struct strv policy; /* files this came from, absolute: a box must not write its own rules */
 	struct strv argv;   /* the command */
 	struct strv env;    /* K=V, set inside */
 	struct strv pass_env; /* names copied from the caller's environment; trailing * globs */

@@ -13,14 +13,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define HOMES_MAX 256 /* home directories looked at */
-
 struct build {
 	const struct spec *spec;
 	struct host_view *v;
 	char *work;            /* real working directory or NULL; owned */
 	char *home;            /* real home of the caller or NULL; owned */
 	struct strv homes;     /* real, every home on this machine; the caller's first */
+	struct strv in_part;   /* of these, the ones that others need too: not hidden whole */
 	struct strv rules[3];  /* real paths the user named, by enum spec_path_mode */
 	struct strv env_files; /* found in writable directories */
 	struct strv hide;      /* real paths to hide, before sorting out */
@@ -144,13 +143,17 @@ static int find_homes(struct build *b, struct err *err)
 		r = host_find_glob("/home/*", &found, err);
 	if (r == 0)
 		r = strv_add(&found, "/root", err);
-	for (size_t i = 0; r == 0 && i < found.n && b->homes.n < HOMES_MAX; i++) {
+	for (size_t i = 0; r == 0 && i < found.n && b->homes.n < HOST_HOMES_MAX; i++) {
 		AUTO_FREE char *real = realpath(found.v[i], NULL);
 
 		if (real && real[1] && faccessat(AT_FDCWD, real, X_OK, AT_EACCESS) == 0)
 			r = host_view_add(&b->homes, real, err);
 	}
 	strv_done(&found);
+	if (r == 0)
+		r = host_find_people(&b->homes, &b->in_part, err);
+	for (size_t i = 0; r == 0 && i < b->in_part.n; i++)
+		r = host_view_add(&b->homes, b->in_part.v[i], err);
 	return r;
 }
 
@@ -194,6 +197,25 @@ static int choose_writable(struct build *b, struct err *err)
 	return r;
 }
 
+/* The rules of the next run stay as they are, whatever else may be written. */
+static int guard_policy(struct build *b, const char *path, struct err *err)
+{
+	const char *name = strrchr(path, '/') + 1;
+	AUTO_FREE char *above = text_format("%.*s", (int)(name - path), path);
+	AUTO_FREE char *dir = realpath(above, NULL);
+	AUTO_FREE char *real = realpath(path, NULL);
+	AUTO_FREE char *whole = dir ? text_format("%s/%s", dir[1] ? dir : "", name) : NULL;
+	const char *w = whole ? host_view_writable_above(b->v, whole) : NULL;
+	int r;
+
+	/* A copy-on-write run changes a copy, which is looked at before it is applied. */
+	if (!whole || (w && b->spec->cow && b->work && strcmp(w, b->work) == 0))
+		return 0;
+	/* By its name as given, and by the one it has behind links: either may be writable. */
+	r = host_guard_path(b->v, whole, err);
+	return r == 0 && real ? host_guard_path(b->v, real, err) : r;
+}
+
 static int guard_all(struct build *b, struct err *err)
 {
 	struct host_guard g = {.v = b->v, .env_files = &b->env_files, .homes = &b->homes};
@@ -208,6 +230,12 @@ static int guard_all(struct build *b, struct err *err)
 		r = host_guard_writable(&g, w, err);
 		if (r == 0 && g.want_protect)
 			r = host_view_add(&b->v->guarded, w, err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < b->spec->policy.n; i++) {
+		int r = guard_policy(b, b->spec->policy.v[i], err);
+
 		if (r < 0)
 			return r;
 	}
@@ -276,6 +304,40 @@ static int hide_pattern(struct build *b, const char *dir, const char *pattern, s
 	return r;
 }
 
+/* Hide what nobody named as a rule: not at the price of what the user works in. */
+static int hide_quietly(struct build *b, const char *path, struct err *err)
+{
+	AUTO_FREE char *real = realpath(path, NULL);
+
+	if (!real || host_is_system_dir(real) || (b->work && text_path_below(b->work, real)) ||
+		longest_above(&b->rules[SPEC_PATH_RW], real) == strlen(real))
+		return 0;
+	return hide(b, real, true, err);
+}
+
+/* ".netrc~", ".netrc.swp": what editors leave beside a file that is hidden. */
+static bool is_copy_of_hidden(const char *name)
+{
+	static const char *const suffixes[] = {
+		"~", ".swp", ".swo", ".bak", ".orig", ".old", ".save", ".tmp"};
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		size_t cut = strlen(suffixes[i]);
+
+		if (n <= cut || strcmp(name + n - cut, suffixes[i]) != 0)
+			continue;
+		for (size_t k = 0; k < masks_hidden_n; k++) {
+			const char *pattern = masks_hidden[k].pattern;
+
+			if (masks_hidden[k].base == MASK_HOME && strlen(pattern) == n - cut &&
+				strncmp(pattern, name, n - cut) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
 static int hide_env_of_home(struct build *b, const char *home, struct err *err)
 {
 	AUTO_DIR DIR *dir = opendir(home);
@@ -285,7 +347,8 @@ static int hide_env_of_home(struct build *b, const char *home, struct err *err)
 	while (r == 0 && dir && (d = readdir(dir))) {
 		AUTO_FREE char *path = NULL;
 
-		if (d->d_type == DT_DIR || !masks_is_env_file(d->d_name))
+		if (d->d_type == DT_DIR ||
+			(!masks_is_env_file(d->d_name) && !is_copy_of_hidden(d->d_name)))
 			continue;
 		path = text_format("%s/%s", home, d->d_name);
 		r = hide(b, path, true, err);
@@ -297,7 +360,7 @@ static int hide_env_of_home(struct build *b, const char *home, struct err *err)
 static bool is_own_home(const struct build *b, const char *home)
 {
 	return (b->home && text_path_below(b->home, home)) ||
-	       (b->work && text_path_below(b->work, home));
+	       (b->work && text_path_below(b->work, home)) || strv_has(&b->in_part, home);
 }
 
 /* A repository may come with ".env -> /usr": a link there must not hide programs or directories. */
@@ -308,6 +371,41 @@ static bool is_env_secret(const char *path)
 
 	return real && !text_path_below(real, "/usr") && stat(real, &st) == 0 &&
 	       !S_ISDIR(st.st_mode);
+}
+
+/* Secrets that the environment says are elsewhere. */
+static int hide_by_environment(struct build *b, struct err *err)
+{
+	struct strv named = {0};
+	int r = host_env_secrets(&named, err);
+
+	for (size_t i = 0; r == 0 && i < named.n; i++)
+		r = hide_quietly(b, named.v[i], err);
+	strv_done(&named);
+	for (size_t m = 0; r == 0 && m < host_moved_n; m++) {
+		const char *dir = getenv(host_moved[m].name);
+
+		for (size_t i = 0; r == 0 && dir && dir[0] == '/' && i < masks_hidden_n; i++) {
+			if (masks_hidden[i].base == MASK_HOME &&
+				text_starts(masks_hidden[i].pattern, host_moved[m].prefix))
+				r = hide_pattern(b, dir,
+					masks_hidden[i].pattern + strlen(host_moved[m].prefix),
+					err);
+		}
+	}
+	return r;
+}
+
+/* A bind mount shows what is hidden once more. */
+static int hide_aliases(struct build *b, struct err *err)
+{
+	struct strv others = {0};
+	int r = host_find_aliases(&b->hide, &others, err);
+
+	for (size_t i = 0; r == 0 && i < others.n; i++)
+		r = hide_quietly(b, others.v[i], err);
+	strv_done(&others);
+	return r;
 }
 
 static int hide_builtin(struct build *b, struct err *err)
@@ -393,11 +491,12 @@ static void drop_hidden(const struct host_view *v, struct strv *list)
 }
 
 /*
- * Our own records, when they lie in a writable directory (a run in $HOME): a box
- * could forge runs for `bawn apply`. Made if missing, so that they can be hidden.
+ * Our own records. When they lie in a writable directory (a run in $HOME), a box could
+ * forge runs for `bawn apply`: made if missing, so that they can be hidden.
  */
 static int hide_state(struct build *b, struct err *err)
 {
+	static const char *const parts[] = {"runs", "held"};
 	AUTO_FREE char *state = NULL;
 	AUTO_FREE char *real = NULL;
 	struct err ignored = {0};
@@ -409,8 +508,17 @@ static int hide_state(struct build *b, struct err *err)
 		return 0;
 	real = realpath(state, NULL);
 	w = host_view_writable_above(b->v, real ? real : state);
-	if (!w)
-		return 0;
+	if (!w) {
+		/* Files of other runs, secrets among them. */
+		for (size_t i = 0; real && i < sizeof(parts) / sizeof(parts[0]); i++) {
+			AUTO_FREE char *part = text_format("%s/%s", real, parts[i]);
+
+			r = hide(b, part, false, err);
+			if (r < 0)
+				return r;
+		}
+		return real ? hide_quietly(b, real, err) : 0;
+	}
 	if (!real) {
 		r = tree_make_dirs(state, 0700, err);
 		if (r < 0)
@@ -448,10 +556,14 @@ static int build(struct build *b, struct err *err)
 		r = guard_all(b, err);
 	if (r == 0)
 		r = hide_builtin(b, err);
+	if (r == 0)
+		r = hide_by_environment(b, err);
 	for (size_t i = 0; r == 0 && i < b->rules[SPEC_PATH_HIDE].n; i++)
 		r = hide(b, b->rules[SPEC_PATH_HIDE].v[i], false, err);
 	if (r == 0)
 		r = hide_state(b, err);
+	if (r == 0)
+		r = hide_aliases(b, err);
 	if (r == 0)
 		r = settle_hidden(b, err);
 	if (r == 0) {
@@ -491,6 +603,7 @@ int host_view_build(const struct spec *spec, const struct host_view_who *who, st
 	free(b.work);
 	free(b.home);
 	strv_done(&b.homes);
+	strv_done(&b.in_part);
 	for (int i = 0; i < 3; i++)
 		strv_done(&b.rules[i]);
 	strv_done(&b.env_files);

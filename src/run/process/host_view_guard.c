@@ -78,9 +78,8 @@ static int guard(
 static int guard_below(struct host_view *v, const char *dir, const char *name, struct err *err)
 {
 	AUTO_FREE char *path = text_format("%s/%s", strcmp(dir, "/") == 0 ? "" : dir, name);
-	const char *w = host_view_writable_above(v, path);
 
-	return w && strcmp(w, path) != 0 ? guard(v, w, path, 0, err) : 0;
+	return host_guard_path(v, path, err);
 }
 
 static int guard_git_depth(
@@ -256,6 +255,13 @@ static int guard_from_above(struct host_view *v, const char *w, struct err *err)
 		}
 	}
 	return 0;
+}
+
+int host_guard_path(struct host_view *v, const char *path, struct err *err)
+{
+	const char *w = host_view_writable_above(v, path);
+
+	return w && strcmp(w, path) != 0 ? guard(v, w, path, 0, err) : 0;
 }
 
 static int guard_names(const struct host_guard *g, const char *w, struct err *err)

@@ -6,6 +6,8 @@
  *
  *   host_view.c        the rules of the user and the built-in lists, put together
  *   host_view_find.c   looking at the file system: globs, bounded search
+ *   host_view_alias.c  the same directory at another place, by bind mounts
+ *   host_view_homes.c  homes of other people, places named in the environment
  *   host_view_guard.c  which existing names become read-only, which are missing
  *   host_view_hold.c   after the run: what appeared under a protected name
  */
@@ -71,6 +73,31 @@ typedef int (*host_scan_fn)(const struct host_scan_hit *hit, void *arg, struct e
 int host_scan(
 	const char *root, size_t max, host_scan_fn fn, void *arg, bool *ret_cut, struct err *err);
 
+/* Other paths that lead to what is hidden, or to a part of it. */
+int host_find_aliases(const struct strv *hidden, struct strv *out, struct err *err);
+
+#define HOST_HOMES_MAX 256 /* home directories looked at */
+
+/*
+ * Real homes of people in /etc/passwd that can be entered: `whole` belong to them,
+ * `in_part` are places that others use too.
+ */
+int host_find_people(struct strv *whole, struct strv *in_part, struct err *err);
+
+/* Files and directories with secrets that the caller's environment names. */
+int host_env_secrets(struct strv *out, struct err *err);
+
+/* Parts of a home that a variable of the environment puts elsewhere. */
+struct host_moved {
+	const char *name;   /* the variable */
+	const char *prefix; /* what it stands for in a home, with a slash at its end */
+};
+extern const struct host_moved host_moved[];
+extern const size_t host_moved_n;
+
+/* True if `path` is or holds a directory of programs or settings that everything needs. */
+bool host_is_system_dir(const char *path);
+
 /* The innermost writable directory that holds `path`, or NULL. */
 const char *host_view_writable_above(const struct host_view *v, const char *path);
 
@@ -80,6 +107,9 @@ struct host_guard {
 	const struct strv *homes; /* home directories, real */
 	bool want_protect;        /* false: only look for ".env" */
 };
+
+/* Make one path read-only if it lies in a writable directory. */
+int host_guard_path(struct host_view *v, const char *path, struct err *err);
 
 /* Search the writable directory `w`. */
 int host_guard_writable(const struct host_guard *g, const char *w, struct err *err);

@@ -227,6 +227,12 @@ static void quoting_disarms_what_a_terminal_obeys(void)
 	CHECK_STR(text_quote("\xff", out, sizeof(out)), "\\xff");
 	CHECK_STR(text_quote("\xc0\xaf", out, sizeof(out)), "\\xc0\\xaf");
 	CHECK_STR(text_quote("\xc2\x9b", out, sizeof(out)), "\\xc2\\x9b");
+	CHECK_STR(text_quote("a\xd8\x9c", out, sizeof(out)), "a\\xd8\\x9c");
+	CHECK_STR(text_quote("a\xe2\x81\xa0", out, sizeof(out)), "a\\xe2\\x81\\xa0");
+	CHECK_STR(text_quote("a\xc2\xad", out, sizeof(out)), "a\\xc2\\xad");
+	CHECK_STR(text_quote("a\xf3\xa0\x81\x81", out, sizeof(out)), "a\\xf3\\xa0\\x81\\x81");
+	CHECK_STR(text_quote("\xe2\x80\x93\xe6\xbc\xa2", out, sizeof(out)),
+		"\xe2\x80\x93\xe6\xbc\xa2");
 	CHECK_STR(text_quote("\xed\xa0\x80", out, sizeof(out)), "\\xed\\xa0\\x80");
 	CHECK_STR(text_quote("\xe2\x82", out, sizeof(out)), "\\xe2\\x82");
 	/* right-to-left override */

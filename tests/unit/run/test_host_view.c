@@ -830,6 +830,87 @@ static void a_link_in_the_place_of_the_hold_directory_is_not_followed(void)
 	tear_down();
 }
 
+static void the_profile_of_a_run_is_read_only(void)
+{
+	struct host_view v = {0};
+	struct err err = {0};
+	struct spec s;
+
+	set_up();
+	put("home/proj/bawn.yaml", "hostname: a\n");
+	put("home/proj/etc/real.yaml", "hostname: a\n");
+	CHECK(symlink("proj/etc/real.yaml", at("home/link.yaml")) == 0);
+	CHECK(symlink("proj", at("home/way")) == 0);
+	spec_init(&s);
+	s.no_protect = true; /* is about other names */
+	CHECK(strv_add(&s.policy, at("home/way/bawn.yaml"), &err) == 0);
+	CHECK(strv_add(&s.policy, at("home/link.yaml"), &err) == 0);
+	CHECK(build(&s, &v, &err) == 0);
+	CHECK(strv_has(&v.protect, at("home/proj/bawn.yaml")));
+	CHECK(strv_has(&v.protect, at("home/proj/etc/real.yaml")));
+	CHECK(strv_has(&v.pins, at("home/proj/etc")));
+	spec_done(&s);
+	host_view_done(&v);
+	tear_down();
+}
+
+static void secrets_named_in_the_environment_are_hidden(void)
+{
+	struct host_view v = {0};
+	char list[2 * PATH_MAX];
+
+	set_up();
+	put("home/k/one", "key");
+	put("home/k/two", "key");
+	put("home/k/gcp.json", "key");
+	put("home/k/gnupg/key", "key");
+	put("home/k/conf/gh/hosts.yml", "key");
+	put("home/.netrc", "key");
+	put("home/.netrc~", "key");
+	put("home/.netrc.swp", "key");
+	put("home/notes~", "none");
+	put("home/proj/#.env#", "key");
+	(void)snprintf(list, sizeof(list), "%s:%s", at("home/k/one"), at("home/k/two"));
+	CHECK(setenv("KUBECONFIG", list, 1) == 0);
+	CHECK(setenv("GOOGLE_APPLICATION_CREDENTIALS", at("home/k/gcp.json"), 1) == 0);
+	CHECK(setenv("GNUPGHOME", at("home/k/gnupg"), 1) == 0);
+	CHECK(setenv("XDG_CONFIG_HOME", at("home/k/conf"), 1) == 0);
+	/* Nonsense must not take programs, or the ground we stand on. */
+	CHECK(setenv("DOCKER_CONFIG", "/usr", 1) == 0);
+	CHECK(setenv("GH_CONFIG_DIR", at("home"), 1) == 0);
+	build_default(&v);
+	CHECK(unsetenv("KUBECONFIG") == 0 && unsetenv("GOOGLE_APPLICATION_CREDENTIALS") == 0);
+	CHECK(unsetenv("GNUPGHOME") == 0 && unsetenv("XDG_CONFIG_HOME") == 0);
+	CHECK(unsetenv("DOCKER_CONFIG") == 0 && unsetenv("GH_CONFIG_DIR") == 0);
+	CHECK(strv_has(&v.hidden_files, at("home/k/one")));
+	CHECK(strv_has(&v.hidden_files, at("home/k/two")));
+	CHECK(strv_has(&v.hidden_files, at("home/k/gcp.json")));
+	CHECK(strv_has(&v.hidden_dirs, at("home/k/gnupg")));
+	CHECK(strv_has(&v.hidden_dirs, at("home/k/conf/gh")) ||
+		strv_has(&v.hidden_files, at("home/k/conf/gh/hosts.yml")));
+	CHECK(strv_has(&v.hidden_files, at("home/.netrc~")));
+	CHECK(strv_has(&v.hidden_files, at("home/.netrc.swp")));
+	CHECK(!strv_has(&v.hidden_files, at("home/notes~")));
+	CHECK(strv_has(&v.hidden_files, at("home/proj/#.env#")));
+	CHECK(!strv_has(&v.hidden_dirs, "/usr") && !strv_has(&v.hidden_dirs, at("home")));
+	host_view_done(&v);
+	tear_down();
+}
+
+static void our_own_records_are_hidden_wherever_they_are(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	put("elsewhere/runs/x/files/1", "of another run");
+	CHECK(setenv("BAWN_STATE_DIR", at("elsewhere"), 1) == 0);
+	build_default(&v);
+	CHECK(unsetenv("BAWN_STATE_DIR") == 0);
+	CHECK(strv_has(&v.hidden_dirs, at("elsewhere")));
+	host_view_done(&v);
+	tear_down();
+}
+
 static void nothing_is_made_when_nothing_appeared(void)
 {
 	struct host_view v = {0};
@@ -875,6 +956,9 @@ int main(void)
 	RUN(a_cut_search_is_told_and_moves_nothing_old);
 	RUN(a_rebase_that_runs_a_command_is_taken_and_others_stay);
 	RUN(a_link_in_the_place_of_the_hold_directory_is_not_followed);
+	RUN(the_profile_of_a_run_is_read_only);
+	RUN(secrets_named_in_the_environment_are_hidden);
+	RUN(our_own_records_are_hidden_wherever_they_are);
 	RUN(nothing_is_made_when_nothing_appeared);
 	return tap_done();
 }

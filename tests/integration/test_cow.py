@@ -301,3 +301,29 @@ def test_apply_killed_at_random_moments_can_be_repeated(bawn, cow, env, work, ca
             assert read(work, f"d{i % 7}/n{i}") == "n\n", seed
     assert not os.path.exists(f"{work}/d3")
     assert not [n for _, _, names in os.walk(work) for n in names if n.startswith(".bawn-")], seed
+
+
+def test_marks_of_overlayfs_made_by_a_box_change_nothing(bawn, cow, env, work, put):
+    put("d/old", "old\n")
+    put("e/old", "old\n")
+    mark = ("python3 - <<'END'\nimport os\n"
+            "for d, n, v in (('d', 'opaque', b'y'), ('e', 'redirect', b'x'), ('e', 'metacopy', b'')):\n"
+            "    try: os.setxattr(d, 'user.overlay.' + n, v)\n"
+            "    except OSError: pass\n"
+            "END\n")
+    # First in the directory itself, by a run without copy-on-write; then in the layer above it.
+    assert bawn.sh(mark, env=env).returncode == 0
+    run = cow(f"cat d/old e/old; echo new > d/new; echo new > e/new; {mark}")
+    changes = json.loads(bawn("diff", run, "--json", env=env).stdout)["changes"]
+    assert sorted((c["kind"], c["path"]) for c in changes) == [("added", "d/new"), ("added", "e/new")]
+    assert bawn("apply", run, env=env).returncode == 0
+    assert read(work, "d/old") == read(work, "e/old") == "old\n"
+
+
+def test_a_bare_repository_is_not_applied_with_its_commands(bawn, cow, env, work):
+    run = cow("mkdir -p sub/objects sub/refs; echo 'ref: refs/heads/m' > sub/HEAD; "
+              "printf '[core]\\n\\tpager = x\\n' > sub/config; git init -q --bare plain")
+    done = bawn("apply", run, env=env)
+    assert done.returncode == 1 and "sub/config" in done.stderr and "plain" not in done.stderr
+    assert bawn("apply", run, "--skip-protected", env=env).returncode == 0
+    assert os.path.exists(f"{work}/plain/config") and not os.path.exists(f"{work}/sub/config")

@@ -309,3 +309,104 @@ def test_a_run_in_the_home_cannot_forge_our_own_records(bawn, caller):
         assert "no runs" in bawn("diff", env=env).stdout
     finally:
         shutil.rmtree(f"{caller.home}/.local", ignore_errors=True)
+
+
+# ---- ways around, seen to work once ------------------------------------------------------------
+
+def bury(top):
+    """Repositories whose config git reads by a road of its own: a link, a skipped directory, depth."""
+    evil = f"printf '[core]\\n\\tfsmonitor = touch {top}/witness \\n'"
+    deep = "1/2/3/4/5/6/7/8"
+    return (f"cd {top}; m=node_modules/.git/modules/evil; mkdir -p b $m/objects $m/refs {deep}/.git;"
+            f"{evil} > $m/config; echo 'ref: refs/heads/main' > $m/HEAD; ln -s node_modules lnk;"
+            f"echo 'gitdir: ../lnk/.git/modules/evil' > b/.git; cp -r $m node_modules/dep;"
+            f"cp -r $m/. {deep}/.git; mkdir c; cp -r $m/. c/; mv c/config c/x; mkdir d; mv c/x d/config;"
+            "mv c/objects c/refs d; echo ../d > c/commondir")
+
+
+def test_git_obeys_nothing_that_was_buried(bawn, work, env, tmp_path):
+    places = ("b", "node_modules/dep", "1/2/3/4/5/6/7/8")
+    subprocess.run(["sh", "-c", bury(tmp_path)], check=True)
+    assert [p for p in places if git_runs_the_witness(tmp_path, p)] == ["b", "1/2/3/4/5/6/7/8"]
+    assert "witness" in git(f"{tmp_path}/c", "config", "core.fsmonitor").stdout
+    done = bawn.sh(bury(work), env=env)
+    assert done.returncode == 0, done.stderr
+    assert not any(git_runs_the_witness(work, p) for p in places)
+    assert not os.path.exists(f"{work}/c/commondir")
+    assert not os.path.exists(f"{work}/node_modules/dep/config")
+
+
+def test_repositories_far_down_keep_their_own_hooks_and_configs(bawn, work, caller, env):
+    for place in ("1/2/3/4/5/6", "node_modules/dep"):
+        os.makedirs(f"{work}/{place}")
+        git(f"{work}/{place}", "init", "-q")
+        with open(f"{work}/{place}/.git/hooks/pre-commit", "w") as f:
+            f.write("the user's own")
+    subprocess.run(["chown", "-R", f"{caller.uid}:{caller.gid}", work], check=True)
+    done = bawn.sh("for p in 1/2/3/4/5/6 node_modules/dep; do echo x >> $p/.git/config; done; true", env=env)
+    assert done.stderr.count("Read-only file system") == 2
+    assert os.path.exists(f"{work}/1/2/3/4/5/6/.git/hooks/pre-commit")
+    assert os.path.exists(f"{work}/node_modules/dep/.git/hooks/pre-commit")
+
+
+def test_a_tree_too_deep_to_search_is_told(bawn, work, env):
+    done, result = bawn.json("--", "sh", "-c", "mkdir -p " + "/".join(["d"] * 60), env=env)
+    assert [v["kind"] for v in result["violations"]] == ["scan"]
+    assert "did not search all of" in done.stderr and work in done.stderr
+
+
+def test_names_of_held_things_do_not_drive_a_terminal(bawn, work, env):
+    done = bawn.run("--", "python3", "-c",
+                    "import os; os.makedirs('.git/hooks'); os.makedirs('.git/objects'); os.makedirs('.git/refs');"
+                    "open('.git/HEAD', 'w').write('x'); open('.git/hooks/\\u202ex\\u009b31m', 'w').close()",
+                    env=env)
+    assert "held back" in done.stderr
+    assert "\u202e" not in done.stderr and "\u009b" not in done.stderr
+
+
+def test_a_run_cannot_write_its_own_profile(bawn, work, put, env):
+    put(f"{work}/bawn.yaml", "hostname: a\n")
+    done = bawn.sh("echo 'hostname: b' > bawn.yaml; rm -f bawn.yaml; mv bawn.yaml x",
+                   "--profile", "bawn.yaml", "--no-protect", env=env)
+    assert "Read-only file system" in done.stderr
+    assert open(f"{work}/bawn.yaml").read() == "hostname: a\n"
+
+
+@pytest.mark.parametrize("variable", [
+    "BAWN_STATE_DIR", pytest.param("XDG_STATE_HOME", marks=pytest.mark.modes("user", "userns")),
+])
+def test_records_of_other_runs_cannot_be_read(bawn, caller, put, variable):
+    state = f"{caller.home}/own-state"
+    put(f"{state}/runs/x/files/1", "of another run")
+    put(f"{state}/bawn/runs/x/files/1", "of another run")
+    done = bawn.sh(f"cat {state}/{'bawn/' if variable[0] == 'X' else ''}runs/x/files/1",
+                   env=caller.environment(**{variable: state}))
+    assert "of another run" not in done.stdout
+
+
+def test_secrets_named_in_the_environment_cannot_be_read(bawn, caller, put):
+    put(f"{caller.home}/odd/kube", "secret")
+    put(f"{caller.home}/odd/tool", "a tool")
+    done = bawn.sh(f"cat {caller.home}/odd/kube {caller.home}/odd/tool",
+                   env=caller.environment(KUBECONFIG=f"/nowhere:{caller.home}/odd/kube"))
+    assert done.stdout == "a tool"
+
+
+@pytest.mark.modes("root", "userns")
+def test_a_bind_mount_does_not_show_what_is_hidden(bawn, caller, put, work):
+    put(f"{caller.home}/.ssh/id", "secret")
+    put(f"{caller.home}/.tool", "a tool\n")
+    other, part = f"{caller.top}/other", f"{caller.top}/part"
+    os.mkdir(other)
+    os.mkdir(part)
+    script = (f"mount --make-rprivate / && mount --bind {caller.home} {other} && "
+              f"mount --bind {caller.home}/.ssh {part} && "
+              f"exec \"$0\" run -- sh -c 'cat {other}/.tool; cat {other}/.ssh/id {part}/id'")
+    flags = ["-m"] if bawn.mode == "root" else ["-rm"]
+    try:
+        done = subprocess.run(["unshare", *flags, "sh", "-c", script, bawn.path], cwd=work, text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL, env=caller.environment())
+        assert done.stdout == "a tool\n", done.stderr
+    finally:
+        os.rmdir(other)
+        os.rmdir(part)

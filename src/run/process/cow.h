@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define COW_ENTRIES_MAX 1000000 /* changes in one run */
+#define COW_ENTRIES_MAX 1000000             /* changes in one run */
 #define COW_BYTES_MAX   ((size_t)128 << 20) /* memory their records may take */
 #define COW_NO_ID       ((uid_t)-1)
 

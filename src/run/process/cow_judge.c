@@ -98,9 +98,8 @@ static const char *why_completes(const struct cow_job *job, const struct cow_ent
 		AUTO_FREE char *path = text_format("%s%s", dir, masks_git_names[i]);
 
 		if (!cow_lookup(job, path) && is_in_target(job, path))
-			return will_be_git_dir(job, dir)
-				       ? "makes a repository around what git runs"
-				       : NULL;
+			return will_be_git_dir(job, dir) ? "makes a repository around what git runs"
+							 : NULL;
 	}
 	return NULL;
 }

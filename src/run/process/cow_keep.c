@@ -33,7 +33,7 @@ struct keep {
 	int files_fd;
 	uint64_t files; /* numbers given out */
 	uid_t id_offset;
-	bool is_trusted; /* overlayfs marked its things with trusted.*, not user.* */
+	bool is_trusted;     /* overlayfs marked its things with trusted.*, not user.* */
 	char path[PATH_MAX]; /* of the entry at hand, relative to the target */
 	/* Hard links share one content: found by inode, open addressing, a power of two. */
 	struct inode_slot *inodes;
@@ -481,7 +481,8 @@ static int keep_into(struct keep *k, int upper_fd, int lower_fd, int dir_fd, str
 		k->run->bytes = 0;
 		if (k->run->skipped_n == COW_ENTRIES_MAX)
 			cow_drop_skip(k->run);
-		r = cow_add_skip(k->run, ".", "more changes than bawn keeps: the rest is lost", err);
+		r = cow_add_skip(
+			k->run, ".", "more changes than bawn keeps: the rest is lost", err);
 	}
 	/* One order for people and programs; a directory sorts before what is in it. */
 	if (r == 0 && k->run->n > 1)

@@ -103,8 +103,7 @@ static bool is_same(const char *a, const char *b)
 	       x.st_ino == y.st_ino;
 }
 
-static int aliases_of(
-	const struct mounts *m, const char *path, struct strv *out, struct err *err)
+static int aliases_of(const struct mounts *m, const char *path, struct strv *out, struct err *err)
 {
 	size_t own = mount_of(m, path);
 	AUTO_FREE char *inside = join(m->root.v[own], rest_of(path, m->at.v[own]));
@@ -119,8 +118,7 @@ static int aliases_of(
 			other = join(m->at.v[i], rest_of(inside, m->root.v[i]));
 			if (strcmp(other, path) == 0 || !is_same(path, other))
 				continue; /* covered by another mount */
-		} else if (text_path_below(m->root.v[i], inside) &&
-			   mount_of(m, m->at.v[i]) == i) {
+		} else if (text_path_below(m->root.v[i], inside) && mount_of(m, m->at.v[i]) == i) {
 			other = text_format("%s", m->at.v[i]); /* a part of it */
 		} else {
 			continue;

@@ -215,8 +215,8 @@ static int scan_marks(struct scan *s, const struct host_scan_hit *above, struct 
 {
 	static const char *const marks[] = {".git", "HEAD"};
 	AUTO_FREE char *path = text_format("%s/%s", above->dir, above->name);
-	AUTO_FD int fd = openat(
-		above->dir_fd, above->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD int fd =
+		openat(above->dir_fd, above->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct host_scan_hit hit = {.dir_fd = fd, .dir = path, .depth = above->depth + 1};
 
 	for (size_t i = 0; fd >= 0 && i < sizeof(marks) / sizeof(marks[0]); i++) {
@@ -238,8 +238,8 @@ static int scan_marks(struct scan *s, const struct host_scan_hit *above, struct 
 static int scan_skipped(struct scan *s, const struct host_scan_hit *above, struct err *err)
 {
 	AUTO_FREE char *path = text_format("%s/%s", above->dir, above->name);
-	AUTO_FD int fd = openat(
-		above->dir_fd, above->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD int fd =
+		openat(above->dir_fd, above->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct host_scan_hit hit = {.dir = path, .depth = above->depth + 1};
 	AUTO_DIR DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *d;

@@ -25,8 +25,8 @@
  * And after it, when the box may try to bury something: a list of names is read at some
  * millions in a second, and made far more slowly.
  */
-#define HOST_VIEW_AFTER_MAX  4000000
-#define HOST_VIEW_QUEUE_MAX  ((size_t)16 << 20) /* bytes of directories' paths still to be listed */
+#define HOST_VIEW_AFTER_MAX 4000000
+#define HOST_VIEW_QUEUE_MAX ((size_t)16 << 20) /* bytes of directories' paths still to be listed */
 
 /*
  * Existing paths that match an absolute pattern of * ? [ ] and **, links not

@@ -401,11 +401,7 @@ static int run_once(struct box *b, struct err *err)
 	}
 	if (r >= 0)
 		r = keep_changes(b, err);
-	/* Last: until here it would do all this in our place. */
-	if (janitor_stop(b, &undo) < 0 && r >= 0) {
-		*err = undo;
-		r = -undo.code;
-	}
+	janitor_stop(b); /* last: until here it would do all this in our place */
 	return r;
 }
 

@@ -92,7 +92,7 @@ void guard_check(struct apply *a, void (*fell)(size_t op, void *arg), void *arg)
  */
 int janitor_start(struct box *b, struct err *err);
 int janitor_tell_box(struct box *b, struct err *err);
-int janitor_stop(struct box *b, struct err *err);
+void janitor_stop(struct box *b);
 
 /* box.c: protected names the box made are moved out of the way. */
 int box_hold_back(struct box *b, struct err *err);

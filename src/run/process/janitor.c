@@ -3,9 +3,9 @@
 /*
  * run/process/janitor - the child that cleans up if bawn is killed.
  *
- * Started before there is anything to clean up. It is told who pid 1 of the box is,
- * and, at the end, that all is done; end of file instead means bawn was killed. Then
- * it waits until bawn and the box are gone, removes the cgroup leaves (found by the
+ * Started before there is anything to clean up, it is told who pid 1 of the box is, and
+ * killed when all is done. End of file before that means that bawn was killed: then it
+ * waits until bawn and the box are gone, removes the cgroup leaves (found by the
  * pid in their names) and holds back protected names the box made.
  */
 #include "base/own.h"
@@ -14,11 +14,10 @@
 #include "sys/sock.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-enum { JANITOR_BOX = 'b', JANITOR_DONE = 'd' };
 
 static void wait_gone(int pidfd)
 {
@@ -46,8 +45,6 @@ static _Noreturn void janitor_main(struct box *b, int sock, int bawn)
 
 		if (sock_receive(sock, &what, 1, &fd, &n, &ignored) <= 0)
 			break;
-		if (what == JANITOR_DONE)
-			_exit(0);
 		if (n == 1)
 			box = fd;
 	}
@@ -87,23 +84,19 @@ int janitor_start(struct box *b, struct err *err)
 
 int janitor_tell_box(struct box *b, struct err *err)
 {
-	char what = JANITOR_BOX;
+	char what = 'b';
 
 	return b->janitor <= 0 ? 0 : sock_send(b->janitor_fd, &what, 1, &b->pidfd, 1, err);
 }
 
-int janitor_stop(struct box *b, struct err *err)
+void janitor_stop(struct box *b)
 {
-	char what = JANITOR_DONE;
-	int r, status;
-
 	if (b->janitor <= 0)
-		return 0;
-	/* Untold, it cleans up once more, in vain. */
-	r = sock_send(b->janitor_fd, &what, 1, NULL, 0, err);
-	closep(&b->janitor_fd);
-	while (waitpid(b->janitor, &status, 0) < 0 && errno == EINTR)
+		return;
+	/* All is done, and it holds nothing: no need to wake it up for a farewell. */
+	(void)kill(b->janitor, SIGKILL);
+	while (waitpid(b->janitor, NULL, 0) < 0 && errno == EINTR)
 		;
+	closep(&b->janitor_fd);
 	b->janitor = 0;
-	return r;
 }

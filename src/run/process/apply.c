@@ -165,10 +165,11 @@ static int do_overlay(struct apply *a, const struct op *op, struct err *err)
 
 static int give(struct apply *a, int dir_fd, const struct op *op, struct err *err)
 {
-	uid_t uid = op->uid + (op->side == OP_SIDE_HOST ? a->plan->id_base : 0);
-	gid_t gid = op->gid + (op->side == OP_SIDE_HOST ? a->plan->id_base : 0);
+	uid_t base = op->side == OP_SIDE_HOST ? a->plan->id_base : 0;
 
-	if (fchownat(dir_fd, op->path, uid, gid, AT_SYMLINK_NOFOLLOW) == 0)
+	if (op->uid == OP_NOBODY)
+		return 0;
+	if (fchownat(dir_fd, op->path, base + op->uid, base + op->gid, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
 	/* With a single id everything in the box is that id's already. */
 	if (op->side == OP_SIDE_INIT && (errno == EINVAL || errno == EPERM))

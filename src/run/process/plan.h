@@ -33,6 +33,8 @@
 #define PLAN_SLOTS_MAX 200
 #define PLAN_OPS_MAX   8192
 
+#define OP_NOBODY ((uid_t)-1)
+
 enum op_side { OP_SIDE_HOST, OP_SIDE_EARLY, OP_SIDE_INIT, OP_SIDE_COMMAND };
 
 enum op_kind {
@@ -92,7 +94,7 @@ struct op {
 	unsigned attrs;  /* enum mount_flag */
 	unsigned number; /* see the kind */
 	mode_t mode;
-	uid_t uid; /* inside */
+	uid_t uid; /* inside; OP_NOBODY: left to whoever made it, and nobody inside */
 	gid_t gid;
 	uint64_t size, inodes;
 	char *path, *text; /* owned by the plan */

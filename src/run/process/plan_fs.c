@@ -102,10 +102,13 @@ static void add_store(struct builder *b)
 	store_dir(b, "shm", 01777, false);
 	/* What masks are made of: nobody's, and nothing in them. */
 	store_dir(b, "empty", 0555, false);
+	if (b->p->n <= PLAN_OPS_MAX)
+		b->p->ops[b->p->n - 1].uid = OP_NOBODY;
 	op = plan_add(b->p, OP_EMPTY, b->maker, WALL_MASKS);
 	op->slot = b->store;
 	op->path = mem_strdup("blank");
 	op->mode = 0444;
+	op->uid = OP_NOBODY;
 }
 
 static int overlay(struct builder *b, int lower, const char *name, enum wall wall)
@@ -251,12 +254,14 @@ static void add_dev(struct builder *b)
 		op->slot = dev;
 		op->path = mem_strdup(links[i][0]);
 		op->text = mem_strdup(links[i][1]);
+		op->uid = OP_NOBODY;
 	}
 	for (size_t i = 0; i < 2; i++) {
 		op = plan_add(b->p, OP_DIR, b->maker, WALL_DEV);
 		op->slot = dev;
 		op->path = mem_strdup(i ? "shm" : "pts");
 		op->mode = 0755;
+		op->uid = OP_NOBODY;
 	}
 	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
 		/*
@@ -266,6 +271,7 @@ static void add_dev(struct builder *b)
 		op = plan_add(b->p, OP_NODE, b->maker, WALL_DEV);
 		op->slot = dev;
 		op->path = mem_strdup(nodes[i]);
+		op->uid = OP_NOBODY;
 	}
 	if (b->maker == OP_SIDE_HOST)
 		plan_add(b->p, OP_SEAL, b->maker, WALL_DEV)->slot = dev;

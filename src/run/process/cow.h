@@ -71,9 +71,9 @@ struct cow_run {
 
 /*
  * Read the overlay upper directory (whiteouts are 0/0 devices; opaque by
- * trusted.overlay.opaque where root made the overlay, else user.overlay.opaque), compare with lower_path, copy
- * what changed to the state. id_offset is subtracted from owners in the upper (root mode's id
- * range; 0 rootless).
+ * trusted.overlay.opaque where root made the overlay, else user.overlay.opaque), compare
+ * with lower_path, copy what changed to the state. id_offset is subtracted from owners in
+ * the upper (root mode's id range; 0 rootless).
  * Past COW_ENTRIES_MAX or COW_BYTES_MAX the rest is left out, and said to be, in `skipped`.
  * Atomic: the run exists only if everything was copied. *ret_n = number of entries (0: nothing is
  * kept).

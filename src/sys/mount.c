@@ -161,9 +161,6 @@ int mount_overlay(const int *lower_fds, size_t lower_n, int upper_fd, bool in_us
 	}
 	if (r >= 0 && in_userns)
 		r = fs_set(fs, "userxattr", NULL, err);
-	/* The upper layer dies with the box or is copied after it ended: nothing to sync for. */
-	if (r >= 0 && upper_fd >= 0)
-		r = fs_set(fs, "volatile", NULL, err);
 	return r < 0 ? r : fs_mount(fs, "overlay", attrs, err);
 }
 

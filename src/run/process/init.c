@@ -129,7 +129,8 @@ static int announce(struct box *b, const struct apply *a, int master, struct err
 		w.number |= 2;
 		fds[n++] = master;
 	}
-	return sock_send(b->init_peer, &w, sizeof(w), fds, n, err);
+	/* Nothing to hand over: bawn need not wake up for it. */
+	return n == 0 ? 0 : sock_send(b->init_peer, &w, sizeof(w), fds, n, err);
 }
 
 static void report(int sock, enum wire_type type, int number)

@@ -337,7 +337,12 @@ static void run_loop(struct loop *l)
 		struct pollfd p[ON_COUNT] = {
 			[ON_PID] = {.fd = b->pidfd, .events = POLLIN},
 			[ON_INIT] = {.fd = b->init_fd, .events = POLLIN},
-			[ON_COMMAND] = {.fd = b->command_fd, .events = POLLIN},
+			/*
+			 * Once it is ready only its end is to come, which nobody waits for: it is
+			 * read with the last words. The fewer wake-ups now, the sooner it runs.
+			 */
+			[ON_COMMAND] = {.fd = l->is_going && !b->o->started ? -1 : b->command_fd,
+				.events = POLLIN},
 			[ON_SIGNAL] = {.fd = b->signal_fd, .events = POLLIN},
 			[ON_LISTENER] = {.fd = l->next_notice_ms ? -1 : b->listener_fd,
 				.events = POLLIN},

@@ -123,21 +123,40 @@ int host_find_glob(const char *pattern, struct strv *out, struct err *err)
 	return glob_walk(&g, 0, pattern, 0, err);
 }
 
+/* False if the listing of the directory above tells that `dir` does not exist. */
+static bool is_named_above(struct host_listings *l, const char *dir)
+{
+	const char *name = strrchr(dir, '/');
+	AUTO_FREE char *above = name ? text_format("%.*s", (int)(name - dir), dir) : NULL;
+	const struct strv *names;
+
+	if (!name || !name[1])
+		return true;
+	names = host_listing(l, *above ? above : "/");
+	return !names || strv_has(names, name + 1);
+}
+
 const struct strv *host_listing(struct host_listings *l, const char *dir)
 {
 	AUTO_DIR DIR *d = NULL;
 	struct strv *names;
 	struct dirent *e;
 	struct err ignored = {0};
+	bool is_absent;
 
 	for (size_t i = 0; i < l->n; i++) {
 		if (strcmp(l->v[i].dir, dir) == 0)
 			return &l->v[i].names;
 	}
+	/* Most of the built-in directories do not exist: what is above says so, once for all. */
+	is_absent = !is_named_above(l, dir);
 	if (l->n >= HOST_LISTINGS)
 		return NULL;
 	names = &l->v[l->n].names;
-	d = opendir(dir);
+	d = is_absent ? NULL : opendir(dir);
+	/* What may not be listed may still be entered by name. */
+	if (!is_absent && !d && errno != ENOENT && errno != ENOTDIR)
+		return NULL;
 	while (d && (e = readdir(d))) {
 		if (is_dots(e->d_name))
 			continue;

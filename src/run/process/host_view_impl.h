@@ -34,7 +34,7 @@
  */
 int host_find_glob(const char *pattern, struct strv *out, struct err *err);
 
-#define HOST_LISTINGS 96 /* directories the built-in patterns look into */
+#define HOST_LISTINGS 192 /* directories the built-in patterns look into */
 
 /* Directories that many patterns look into, read once. Zeroed at the start. */
 struct host_listings {
@@ -45,7 +45,7 @@ struct host_listings {
 	size_t n;
 };
 
-/* The names in `dir`, none if it cannot be read; NULL if there are too many to keep. */
+/* The names in `dir`, none if it does not exist; NULL if it cannot be read or has too many. */
 const struct strv *host_listing(struct host_listings *l, const char *dir);
 void host_listings_done(struct host_listings *l);
 

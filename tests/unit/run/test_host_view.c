@@ -155,6 +155,24 @@ static void secrets_of_the_home_are_hidden_and_tools_are_not(void)
 	tear_down();
 }
 
+/* A directory of mode 0711 cannot be listed, and its files be opened all the same. */
+static void secrets_behind_a_directory_that_cannot_be_listed_are_hidden(void)
+{
+	struct host_view v = {0};
+
+	set_up();
+	put("home/.config/gh/hosts.yml", "key");
+	put("home/.ssh/id", "key");
+	CHECK(chmod(at("home/.config"), 0111) == 0 && chmod(at("home"), 0111) == 0);
+	build_default(&v);
+	CHECK(strv_has(&v.hidden_dirs, at("home/.ssh")));
+	CHECK(strv_has(&v.hidden_dirs, at("home/.config/gh")) ||
+		strv_has(&v.hidden_files, at("home/.config/gh/hosts.yml")));
+	CHECK(chmod(at("home"), 0755) == 0 && chmod(at("home/.config"), 0755) == 0);
+	host_view_done(&v);
+	tear_down();
+}
+
 static void a_history_that_is_a_link_to_a_device_hides_no_device(void)
 {
 	struct host_view v = {0};
@@ -928,6 +946,7 @@ static void nothing_is_made_when_nothing_appeared(void)
 int main(void)
 {
 	RUN(secrets_of_the_home_are_hidden_and_tools_are_not);
+	RUN(secrets_behind_a_directory_that_cannot_be_listed_are_hidden);
 	RUN(a_history_that_is_a_link_to_a_device_hides_no_device);
 	RUN(env_files_in_the_project_are_hidden_to_a_bounded_depth);
 	RUN(what_the_user_names_is_shown_and_no_more);

@@ -245,7 +245,7 @@ static int scan_marks(struct scan *s, const struct host_scan_hit *above, struct 
 		if (fstatat(fd, marks[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
 		hit.name = marks[i];
-		hit.d_type = IFTODT(st.st_mode);
+		hit.d_type = (unsigned char)IFTODT(st.st_mode);
 		r = s->fn(&hit, s->arg, err);
 		if (r < 0)
 			return r;
@@ -331,7 +331,7 @@ static int scan_dir(struct scan *s, const char *rel, struct err *err)
 		/* Some file systems do not say it in the list. */
 		if (d->d_type == DT_UNKNOWN &&
 			fstatat(hit.dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-			hit.d_type = IFTODT(st.st_mode);
+			hit.d_type = (unsigned char)IFTODT(st.st_mode);
 		r = scan_entry(s, rel, &hit, err);
 		if (r < 0)
 			return r;

@@ -122,6 +122,13 @@ static void on_init(struct loop *l)
 	struct err err = {0};
 	ssize_t got = sock_receive(l->b->init_fd, &w, sizeof(w), fds, &n, &err);
 
+	if (got < 0) {
+		/* Its report cannot be had: better no result than a made-up one. */
+		*l->err = err;
+		l->result = -err.code;
+		closep(&l->b->init_fd);
+		return;
+	}
 	if (got != sizeof(w)) {
 		closep(&l->b->init_fd); /* pid 1 is ending; its pidfd follows */
 		return;
@@ -181,7 +188,11 @@ static void on_command(struct loop *l)
 	struct err err = {0};
 	ssize_t got = sock_receive(b->command_fd, &w, sizeof(w), &fd, &n, &err);
 
-	if (got == sizeof(w) && w.type == WIRE_READY && !l->is_going) {
+	if (got < 0) {
+		*l->err = err;
+		l->result = -err.code;
+		closep(&b->command_fd);
+	} else if (got == sizeof(w) && w.type == WIRE_READY && !l->is_going) {
 		on_ready(l, &w, TAKE_FD(fd));
 	} else if (got == sizeof(w) && w.type == WIRE_ERR) {
 		on_exec_failed(l, &w);

@@ -79,7 +79,11 @@ ssize_t sock_receive(int fd, void *data, size_t n, int *fds, size_t *fds_n, stru
 
 	do
 		r = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
-	while (r < 0 && errno == EINTR);
+	/*
+	 * A peer that ended with something of ours unread says so once; what it sent is still
+	 * there.
+	 */
+	while (r < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (r < 0)
 		return err_sys(err, "receive from the other half");
 	take_fds(&msg, fds, max, &got);

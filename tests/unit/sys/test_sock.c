@@ -134,8 +134,26 @@ static void sending_to_nobody_is_an_error_and_no_signal(void)
 	closep(&pair[0]);
 }
 
+/* It ended with a packet of ours unread, which the kernel tells as a reset; its own is not lost. */
+static void the_last_word_of_a_peer_is_heard(void)
+{
+	size_t none = 0;
+	char byte = 0;
+	int pair[2];
+
+	CHECK_INT(sock_pair(pair, &err), 0);
+	CHECK_INT(sock_send(pair[0], "a", 1, NULL, 0, &err), 0);
+	CHECK_INT(sock_send(pair[1], "b", 1, NULL, 0, &err), 0);
+	closep(&pair[1]);
+	CHECK_INT(sock_receive(pair[0], &byte, 1, NULL, &none, &err), 1);
+	CHECK_INT(byte, 'b');
+	CHECK_INT(sock_receive(pair[0], &byte, 1, NULL, &none, &err), 0);
+	closep(&pair[0]);
+}
+
 int main(void)
 {
+	RUN(the_last_word_of_a_peer_is_heard);
 	RUN(a_packet_arrives_whole_and_alone);
 	RUN(descriptors_come_in_order_and_close_on_exec);
 	RUN(a_cut_packet_is_an_error);

@@ -4,6 +4,8 @@
 tests/tools/without makes the feature seem absent. It runs in front of setpriv and unshare,
 as root, so that setuid newuidmap still works below it.
 """
+import subprocess
+
 import pytest
 
 
@@ -35,7 +37,7 @@ def test_landlock_missing_and_only_preferred_runs_and_is_recorded(bawn, root):
 @pytest.mark.parametrize("call", ["openat2", "clone3", "close_range", "pidfd_open", "faccessat2",
                                   "execveat", "statx", "memfd_create"])
 def test_newer_calls_have_a_fallback_or_a_clear_refusal(bawn, root, call):
-    done, = [bawn.run("--root", root, "--", "echo", "ran", before=without(bawn, call))]
+    done = bawn.run("--root", root, "--", "echo", "ran", before=without(bawn, call))
     if done.returncode == 0:
         assert done.stdout == "ran\n"
     else:
@@ -64,7 +66,7 @@ def test_copy_on_write_works_without_openat2(bawn):
 
 @pytest.mark.modes("root")
 def test_idmap_missing_is_a_fallback_or_a_refusal_that_names_it(bawn, root):
-    done, = [bawn.run("--root", root, "--", "echo", "ran", before=without(bawn, "idmap"))]
+    done = bawn.run("--root", root, "--", "echo", "ran", before=without(bawn, "idmap"))
     if done.returncode == 0:
         assert done.stdout == "ran\n"
     else:
@@ -98,7 +100,6 @@ def test_what_cannot_be_done_without_is_refused_clearly(bawn, call):
 def test_without_newuidmap_a_single_id_is_mapped(bawn):
     """`without` as the user means no_new_privs, and no setuid program works under that."""
     argv = [*bawn.caller.prefix, "/usr/bin/setpriv", "--no-new-privs"]
-    import subprocess
     done = subprocess.run([*argv, bawn.path, "run", "--root", "base", "--", "cat", "/proc/self/uid_map"],
                           env=bawn.caller.environment(), cwd=bawn.work, capture_output=True, text=True,
                           timeout=60)

@@ -29,11 +29,6 @@ def put(bawn, name, text, mode=0o644):
     return bawn.caller.own(path)
 
 
-def inside(root):
-    """Where work is done: the shared directory in the host view, the box's own in the base root."""
-    return ["--root", root]
-
-
 def make_wheel(bawn):
     """The smallest wheel pip accepts."""
     path = os.path.join(bawn.work, "yard-1.0-py3-none-any.whl")

@@ -352,7 +352,8 @@ static void add_around(const struct probe *p, struct diagnosis *d)
 		fix_sysctl(p, PROBE_SYSCTL_TIOCSTI, "0", d->facts[d->facts_n - 1].fix);
 	add_setting(p, d, PROBE_SYSCTL_CORE_PATTERN, "core-pattern",
 		core[0] == '|' ? DIAGNOSIS_INFO : DIAGNOSIS_OK,
-		"a program of the host reads core dumps, as root; a sandbox makes none");
+		"a program of the host reads core dumps, as root; a sandbox makes none by default, "
+		"but can ask for one");
 	add_setting(p, d, PROBE_SYSCTL_PTRACE_SCOPE, "ptrace-scope", DIAGNOSIS_OK, "");
 	add_setting(p, d, PROBE_SYSCTL_BPF_DISABLED, "unprivileged-bpf-disabled",
 		p->sysctls[PROBE_SYSCTL_BPF_DISABLED][0] == '0' ? DIAGNOSIS_INFO : DIAGNOSIS_OK,

@@ -60,24 +60,39 @@ int process_signal(int pidfd, int sig, struct err *err)
 	return 0;
 }
 
+/* What getdents64(2) writes; libc's reader allocates, and here nothing may. */
+struct entry {
+	uint64_t ino;
+	int64_t off;
+	unsigned short reclen;
+	unsigned char type;
+	char name[];
+};
+
 /* COMPAT(5.11): close_range has no CLOEXEC flag before, and is absent before 5.9. */
 static int cloexec_one_by_one(int first, struct err *err)
 {
-	AUTO_DIR DIR *d = opendir("/proc/self/fd");
-	const struct dirent *e;
+	AUTO_FD int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_Alignas(struct entry) char buf[4096];
+	long n;
 
-	if (!d)
+	if (dir < 0)
 		return err_sys(err, "open '/proc/self/fd'");
-	while ((e = readdir(d))) {
-		struct err ignored;
-		uint64_t fd;
+	while ((n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
+		const struct entry *e;
 
-		if (text_parse_u64(e->d_name, "fd", 0, INT32_MAX, &fd, &ignored) < 0)
-			continue;
-		if ((int)fd >= first)
-			(void)fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+		for (long at = 0; at < n; at += e->reclen) {
+			struct err ignored;
+			uint64_t fd;
+
+			e = (const struct entry *)(const void *)(buf + at);
+			if (text_parse_u64(e->name, "fd", 0, INT32_MAX, &fd, &ignored) < 0)
+				continue;
+			if ((int)fd >= first)
+				(void)fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+		}
 	}
-	return 0;
+	return n < 0 ? err_sys(err, "list '/proc/self/fd'") : 0;
 }
 
 int process_cloexec_from(int first, const int *keep, size_t keep_n, struct err *err)

@@ -27,7 +27,16 @@ static void wait_gone(int pidfd)
 		;
 }
 
-static _Noreturn void janitor_main(struct box *b, int sock, int bawn)
+/* COMPAT(5.3): no pidfd_open; a child whose parent is dead has another one. */
+static void wait_orphaned(pid_t parent)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+
+	while (getppid() == parent)
+		(void)nanosleep(&pause, NULL);
+}
+
+static _Noreturn void janitor_main(struct box *b, int sock, int bawn, pid_t parent)
 {
 	AUTO_FD int box = -EBADF;
 	struct err ignored;
@@ -52,7 +61,10 @@ static _Noreturn void janitor_main(struct box *b, int sock, int bawn)
 	 * Descriptors are closed before a process is dead, and a living owner's leaves are
 	 * spared. Pid 1 is reported dead only after everything in its namespace is.
 	 */
-	wait_gone(bawn);
+	if (bawn >= 0)
+		wait_gone(bawn);
+	else
+		wait_orphaned(parent);
 	wait_gone(box);
 	if (b->plan.want_cgroup)
 		(void)cgroup_sweep();
@@ -64,10 +76,11 @@ static _Noreturn void janitor_main(struct box *b, int sock, int bawn)
 int janitor_start(struct box *b, struct err *err)
 {
 	AUTO_FD int pidfd = -EBADF, peer = -EBADF, bawn = -EBADF;
+	pid_t parent = getpid();
 	int pair[2], r;
 
-	bawn = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	if (bawn < 0)
+	bawn = (int)syscall(SYS_pidfd_open, parent, 0);
+	if (bawn < 0 && errno != ENOSYS)
 		return err_sys(err, "pidfd_open");
 	r = sock_pair(pair, err);
 	if (r < 0)
@@ -77,7 +90,7 @@ int janitor_start(struct box *b, struct err *err)
 	b->janitor = process_clone(0, -EBADF, &pidfd, err);
 	if (b->janitor == 0) {
 		closep(&b->janitor_fd);
-		janitor_main(b, peer, bawn);
+		janitor_main(b, peer, bawn, parent);
 	}
 	return b->janitor < 0 ? (int)b->janitor : 0;
 }

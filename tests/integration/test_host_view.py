@@ -302,6 +302,8 @@ def test_a_run_in_the_home_cannot_forge_our_own_records(bawn, caller):
     state = f"{caller.home}/.local/state/bawn"
     env = caller.environment(BAWN_STATE_DIR=state)
     forge = "mkdir -p .local/state/bawn/runs/forged"
+    # Runs that other tests kept there are not forged.
+    shutil.rmtree(f"{caller.home}/.local", ignore_errors=True)
     try:
         bawn.sh(f"{forge}; mv .local/state/bawn x; mv .local/state x; mv .local x; rm -rf .local; {forge}",
                 cwd=caller.home, env=env)

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * io/conn - one stream connection: descriptor, optional TLS, output queue, backpressure.
+ *
+ *   conn_create(loop, fd, tls_or_NULL, peer_name, &callbacks, arg)
+ *   read(conn, p, n)   bytes came; returns how many were taken: the rest is kept and offered again
+ *                      by conn_pull() or with the next bytes
+ *   drained(conn)      the queue fell below CONN_LOW after having been above CONN_HIGH
+ *   closed(conn, err)  end of file or failure; the connection is dead when this returns
+ *
+ * Writes go out at once as far as the kernel takes them; the rest is queued up to a cap, and
+ * past it the connection is dead (a peer that never reads). Knows no protocol.
+ */
+#include "io/buf.h"
+#include "io/loop.h"
+#include "io/tls.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define CONN_HIGH  (256u << 10) /* stop producing above this many queued bytes */
+#define CONN_LOW   (64u << 10)  /* go on below this */
+#define CONN_QUEUE (4u << 20)   /* dead above this */
+
+struct conn;
+
+struct conn_events {
+	size_t (*read)(struct conn *c, const char *p, size_t n, void *arg);
+	/* The peer shut down its sending side. Return true to keep writing (half-close). */
+	bool (*eof)(struct conn *c, void *arg);
+	void (*drained)(struct conn *c, void *arg);
+	/* err->code 0: orderly. Called once; never from inside conn_write() or conn_create(). */
+	void (*closed)(struct conn *c, const struct err *err, void *arg);
+};
+
+/*
+ * Takes fd, also on failure. is_server: which side of the TLS handshake. For a TLS client
+ * `peer` is the name to verify. Sets O_NONBLOCK, TCP_NODELAY and keep-alive where they apply.
+ */
+int conn_create(struct loop *l, int take_fd, struct tls *tls, bool is_server, const char *peer,
+	const struct conn_events *events, void *arg, struct conn **ret, struct err *err);
+
+/* Another owner: later events go there. */
+void conn_set_events(struct conn *c, const struct conn_events *events, void *arg);
+
+void conn_write(struct conn *c, const void *p, size_t n);
+size_t conn_queued(const struct conn *c); /* bytes not yet taken by the kernel */
+
+/* Stop and resume reading (backpressure); a vanished peer is still noticed. */
+void conn_pause(struct conn *c);
+void conn_resume(struct conn *c); /* also offers what was kept */
+
+/* Send what is queued, then close politely (FIN, drains unread input for up to a second). */
+void conn_finish(struct conn *c);
+/* Close at once: RST for TCP. No callback follows. */
+void conn_abort(struct conn *c);
+
+/* Credentials of the peer of a unix socket; false for others. */
+bool conn_peer_uid(const struct conn *c, unsigned *ret_uid);

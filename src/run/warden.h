@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * run/warden - what the api role asks of the warden, and the client for it.
+ *
+ * One SOCK_SEQPACKET connection to <state>/run/warden.sock, whose listening end the supervisor
+ * holds for ever. Fixed-layout messages, one packet each, numbered by the asker; the answer
+ * carries the same number. The warden checks every field; a bad one ends the connection and
+ * is logged as an attack. Several questions may be under way; answers come in any order.
+ * After (re)connecting, ask WARDEN_LIST first: the answer is the truth of the kernel.
+ */
+#include "core/wall.h"
+#include "io/loop.h"
+#include "run/provider.h"
+
+#include <stdint.h>
+
+enum warden_op {
+	WARDEN_START = 1, /* start: answer with walls; -EEXIST if it is there already */
+	WARDEN_STOP,      /* id: gone when answered; fine if it was not there */
+	WARDEN_LIST,      /* answered by one WARDEN_BOX per sandbox, then WARDEN_LIST */
+	WARDEN_USAGE,     /* id */
+	WARDEN_BOX,       /* only from the warden, see LIST */
+	WARDEN_ENDED, /* only from the warden, unasked (number 0): this sandbox is gone by itself */
+};
+
+/* How a sandbox should be, numbers and fixed strings only. */
+struct warden_spec {
+	char tier[16];     /* "process" */
+	char template[64]; /* "base" */
+	char hostname[64];
+	uint64_t memory_max, cpu_milli, pids_max, disk_max, open_files;
+	uint8_t allow_sudo; /* setuid programs inside may gain the box's root */
+	uint8_t want_loopback;
+	uint8_t zero[6];
+};
+
+struct warden_message {
+	uint32_t op;
+	int32_t code;    /* answers: 0 or -errno */
+	uint64_t number; /* of the question */
+	char id[PROVIDER_ID_MAX];
+	union {
+		struct warden_spec spec; /* START question */
+		struct {
+			uint8_t requested[WALL_COUNT], enforced[WALL_COUNT]; /* wall levels; bool */
+		} walls;                                                     /* START answer, BOX */
+		struct provider_usage usage;                                 /* USAGE answer */
+		struct err err;                                              /* code < 0 */
+		char reason[64]; /* ENDED: "oom", "exited", "killed" */
+	};
+};
+
+struct warden_client;
+
+typedef void (*warden_answer_fn)(const struct warden_message *m, void *arg);
+
+struct warden_client_events {
+	void (*connected)(void *arg); /* ask LIST now */
+	void (*lost)(void *arg);      /* it reconnects by itself, with back-off */
+	void (*ended)(const char *id, const char *reason, void *arg);
+};
+
+/* Connects in the background and for ever. `path`: the warden's socket. */
+int warden_client_create(struct loop *l, const char *path, const struct warden_client_events *e,
+	void *arg, struct warden_client **ret, struct err *err);
+struct warden_client *warden_client_free(struct warden_client *c);
+DEFINE_AUTO(struct warden_client *, warden_client_free)
+
+/*
+ * Ask; `answer` is called exactly once (LIST: once per BOX, then once with op LIST); with
+ * code -ECONNRESET if the connection went before the answer: what happened is then unknown
+ * until the next LIST. `m->number` is filled in.
+ */
+int warden_ask(struct warden_client *c, const struct warden_message *m, warden_answer_fn answer,
+	void *arg, struct err *err);
+
+/* Where things are; the caller frees. */
+char *warden_guest_socket(const char *state, const char *id); /* <state>/boxes/<id>/guest.sock */
+char *warden_socket(const char *state);                       /* <state>/run/warden.sock */
+
+/* The warden's side: check a question; < 0 names the bad field. Pure, fuzzed. */
+int warden_check(const void *packet, size_t n, struct warden_message *ret, struct err *err);

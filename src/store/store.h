@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * store - what the server knows, in SQLite (WAL, synchronous=FULL), one file per table.
+ *
+ * Opened by the api role, and by `bawn key` beside it. Every function is one transaction
+ * unless called between store_begin() and store_commit(). Nothing here knows HTTP. Strings in a
+ * row are owned by the row: store_sandbox_row_done(). Blocks for the time of an fsync.
+ */
+#include "base/err.h"
+#include "base/own.h"
+#include "core/sandbox.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct store;
+
+/* <dir>/bawn.db; created 0600 and migrated. -EPROTO: made by a newer bawn. */
+int store_open(const char *dir, struct store **ret, struct err *err);
+struct store *store_close(struct store *s);
+DEFINE_AUTO(struct store *, store_close)
+
+int store_begin(struct store *s, struct err *err);
+int store_commit(struct store *s, struct err *err); /* on failure it was rolled back */
+void store_rollback(struct store *s);
+/* A number that changes when another process wrote: caches look at it. */
+uint64_t store_version(struct store *s);
+
+/* ---- tenants and keys (store/keys.c) ---- */
+#define STORE_KEY_TEXT 45 /* "e2b_" + 40 hex + NUL */
+
+struct store_key {
+	int64_t id;
+	char *tenant;
+	char *name;                           /* label, "" if none */
+	char prefix[13];                      /* "e2b_" and 8 hex: what lists show */
+	int64_t made_ms, used_ms, revoked_ms; /* unix; 0 = never */
+};
+void store_key_done(struct store_key *k);
+
+/* A new random key for the tenant (made if new); `ret_text` is shown once and never stored. */
+int store_key_create(struct store *s, const char *tenant, const char *name,
+	char ret_text[STORE_KEY_TEXT], struct store_key *ret, struct err *err);
+/* By the text's SHA-256; -ENOENT unknown or revoked. */
+int store_key_find(struct store *s, const char *text, struct store_key *ret, struct err *err);
+int store_key_list(struct store *s, const char *tenant /* or NULL */,
+	int (*each)(const struct store_key *k, void *arg), void *arg, struct err *err);
+/* By id, prefix or name; -ENOENT, -ENOTUNIQ. */
+int store_key_revoke(struct store *s, const char *which, struct err *err);
+
+/* ---- sandboxes (store/sandboxes.c) ---- */
+struct store_sandbox {
+	char id[SANDBOX_ID_MAX];
+	char *tenant;
+	char *name;     /* unique among the tenant's live ones; "" if none */
+	char *template; /* as asked for: "base" */
+	enum sandbox_state state;
+	enum sandbox_reason reason;
+	char *message;  /* why it failed, "" */
+	char *spec;     /* canonical JSON of what was asked: limits, network, lifecycle, env … */
+	char *metadata; /* JSON object of strings: E2B metadata, our labels */
+	char *walls;    /* JSON: requested and enforced; "" until running */
+	char *idempotency;                     /* key of the create request, "" if none */
+	char token[65];                        /* data plane access token, hex; "" = not secure */
+	char traffic_token[65];                /* "" = public ports */
+	int64_t made_ms, started_ms, ended_ms; /* unix */
+	int64_t end_at_ms;                     /* unix, for showing */
+	int64_t deadline_ms; /* CLOCK_MONOTONIC of boot_id: what the reaper goes by; 0 = none */
+	int64_t idle_ms;     /* idle timeout, 0 = none */
+	char boot_id[40];
+	int64_t cpu_milli, memory_max, disk_max, pids_max;
+};
+void store_sandbox_done(struct store_sandbox *r);
+
+int store_sandbox_insert(struct store *s, const struct store_sandbox *r, struct err *err);
+/* Change state, reason, message and times; -EINVAL if sandbox_may() forbids it. */
+int store_sandbox_set_state(struct store *s, const char *id, enum sandbox_state state,
+	enum sandbox_reason reason, const char *message, struct err *err);
+int store_sandbox_set_walls(struct store *s, const char *id, const char *walls, struct err *err);
+int store_sandbox_set_deadline(
+	struct store *s, const char *id, int64_t end_at_ms, int64_t deadline_ms, struct err *err);
+int store_sandbox_set_spec(struct store *s, const char *id, const char *spec, struct err *err);
+int store_sandbox_set_metadata(struct store *s, const char *id, const char *json, struct err *err);
+int store_sandbox_get(struct store *s, const char *id, struct store_sandbox *ret, struct err *err);
+/* -ENOENT if no create with this key by this tenant. */
+int store_sandbox_by_key(struct store *s, const char *tenant, const char *idempotency,
+	struct store_sandbox *ret, struct err *err);
+/* Every row whose state is in the bit set, oldest first. */
+int store_sandbox_each(struct store *s, unsigned states,
+	int (*each)(const struct store_sandbox *r, void *arg), void *arg, struct err *err);
+/* Ended and failed rows older than this go (the caps: see docs); returns how many. */
+int store_sandbox_prune(struct store *s, int64_t before_ms, struct err *err);
+
+/* ---- execs started under /v1 with an idempotency key (store/execs.c) ---- */
+struct store_exec {
+	char id[40]; /* what the API calls it; also the guest's key */
+	char sandbox[SANDBOX_ID_MAX];
+	char *request; /* JSON as asked for: the same key with another request is a conflict */
+	int64_t pid;   /* inside; 0 = intent only */
+	int64_t made_ms;
+	bool has_ended;
+	int64_t exit_code; /* -1: by signal */
+	int64_t signal;
+	bool is_timed_out;
+};
+void store_exec_done(struct store_exec *e);
+int store_exec_insert(struct store *s, const struct store_exec *e, struct err *err); /* -EEXIST */
+int store_exec_get(struct store *s, const char *sandbox, const char *id, struct store_exec *ret,
+	struct err *err);
+int store_exec_update(struct store *s, const struct store_exec *e, struct err *err);
+
+/* ---- events: the one place every action passes (store/events.c) ---- */
+struct store_event {
+	int64_t number; /* filled by store_event_append() */
+	int64_t at_ms;  /* unix; filled if 0 */
+	const char *tenant;
+	const char *actor;   /* "key:<prefix>", "system", "guest" */
+	const char *action;  /* "sandbox.create", "exec.start", "key.revoke", … */
+	const char *sandbox; /* or "" */
+	const char *outcome; /* "ok", or the error's code */
+	const char *detail;  /* JSON object, or "" */
+};
+int store_event_append(struct store *s, struct store_event *e, struct err *err);
+/* Events with number > after, at most n, of the tenant (NULL: all) and sandbox (NULL: all). */
+int store_event_each(struct store *s, const char *tenant, const char *sandbox, int64_t after,
+	size_t n, int (*each)(const struct store_event *e, void *arg), void *arg, struct err *err);
+int64_t store_event_last(struct store *s);
+
+/* ---- webhooks (store/webhooks.c) ---- */
+struct store_webhook {
+	int64_t id;
+	char *tenant, *url, *secret; /* secret signs deliveries: HMAC-SHA-256 */
+	char *actions;               /* comma-separated globs, "*" = all */
+	int64_t next;                /* number of the last event delivered or given up */
+	int64_t retry_at_ms, failures;
+	bool is_off; /* gave up: too many failures */
+};
+void store_webhook_done(struct store_webhook *w);
+int store_webhook_create(struct store *s, struct store_webhook *w, struct err *err);
+int store_webhook_each(struct store *s, const char *tenant,
+	int (*each)(const struct store_webhook *w, void *arg), void *arg, struct err *err);
+int store_webhook_update(struct store *s, const struct store_webhook *w, struct err *err);
+int store_webhook_remove(struct store *s, const char *tenant, int64_t id, struct err *err);

@@ -183,8 +183,11 @@ struct guest_usage {
 	uint64_t idle_ms; /* since the last request or output byte */
 };
 
-/* Each _put writes the fields above in order; each _get fills *ret or returns false; then
- * the caller frees with _done (fine after a failed _get too). */
+/*
+ * Each _put writes the fields above in order; each _get fills *ret or returns false; then the
+ * caller frees with _done (fine after a failed _get too). A _get that is the whole of a body is
+ * followed by frame_ok(): bytes left over are malformed.
+ */
 #define GUEST_CODEC(name)                                                                          \
 	void guest_##name##_put(struct frame_writer *w, const struct guest_##name *v);             \
 	bool guest_##name##_get(struct frame_reader *r, struct guest_##name *ret);                 \

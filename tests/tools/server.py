@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server of our own for the tests and benchmarks that drive it from outside.
+
+Server starts `bawn serve` with a state directory of its own on a free port of the loopback,
+makes a key, knows its roles by pid, and ends it with everything it made. BAWN names the
+program (else build/bawn). Nothing here knows the tests.
+"""
+import base64
+import http.client
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("BUILD", os.path.join(TOP, "build")))
+BAWN = os.path.abspath(os.environ.get("BAWN", os.path.join(BUILD, "bawn")))
+TEST_USER = os.environ.get("BAWN_USER", "bawn-test")
+PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+READY_S = 20
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Answer:
+    """One answer of the server, read to its end."""
+
+    def __init__(self, response):
+        self.status, self.headers, self.body = response.status, response.headers, response.read()
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Server:
+    """mode: "root", or "user" for the unprivileged user of the tests. options: words for serve."""
+
+    def __init__(self, mode=None, options=(), top=None, log=None):
+        self.mode = mode or ("root" if os.geteuid() == 0 else "user")
+        self.options = list(options)
+        self.owns_top = top is None
+        # Not below /tmp: a sandbox has one of its own, and paths there would mean two things.
+        self.top = top or tempfile.mkdtemp(prefix="bawn-server.", dir="/var/tmp")
+        os.chmod(self.top, 0o755)
+        self.state = os.path.join(self.top, "state")
+        self.log_path = log or os.path.join(self.top, "log")
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.prefix, self.home = [], self.top
+        if self.mode == "user" and os.geteuid() == 0:
+            entry = pwd.getpwnam(TEST_USER)
+            os.chown(self.top, entry.pw_uid, entry.pw_gid)
+            self.prefix = ["/usr/bin/setpriv", f"--reuid={entry.pw_uid}",
+                           f"--regid={entry.pw_gid}", "--init-groups"]
+        self.process = None
+        self.key = None
+
+    # ---- life ----------------------------------------------------------------------------------
+
+    def environment(self):
+        env = {"PATH": PATH, "HOME": self.home, "LANG": "C.UTF-8"}
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+            if name in os.environ:
+                env[name] = os.environ[name]
+        return env
+
+    def sdk_environment(self):
+        return {"E2B_API_KEY": self.key, "E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url}
+
+    def start(self):
+        """Start it and wait until it answers; a second start after stop() or a kill is fine."""
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [*self.prefix, BAWN, "serve", "--state", self.state,
+                 "--listen", f"127.0.0.1:{self.port}", *self.options],
+                env=self.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.wait_ready()
+        if self.key is None:
+            self.key = self.make_key()
+        return self
+
+    def wait_ready(self, seconds=READY_S):
+        end = time.monotonic() + seconds
+        while True:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"serve ended with {self.process.returncode}: {self.log()[-2000:]}")
+            try:
+                self.request("GET", "/health", key=None, timeout=2)
+                return
+            except (OSError, http.client.HTTPException):
+                if time.monotonic() > end:
+                    raise RuntimeError(f"serve does not answer: {self.log()[-2000:]}") from None
+                time.sleep(0.02)  # nothing tells us when it listens
+
+    def bawn(self, *args, **more):
+        """`bawn ARGS` as the user of the server; a CompletedProcess."""
+        more.setdefault("timeout", 60)
+        return subprocess.run([*self.prefix, BAWN, *map(str, args)], env=self.environment(),
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL, **more)
+
+    def make_key(self, tenant=None):
+        extra = ["--tenant", tenant] if tenant else []
+        done = self.bawn("key", "create", "--state", self.state, "--json", *extra)
+        if done.returncode != 0:
+            raise RuntimeError(f"bawn key create: {done.stderr}")
+        return json.loads(done.stdout)["key"]
+
+    def stop(self, number=signal.SIGTERM, seconds=20):
+        """End the server; its sandboxes stay up (without --kill-on-exit)."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.send_signal(number)
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def destroy(self):
+        """Kill every sandbox, end the server, remove its directory."""
+        try:
+            if self.process is not None and self.process.poll() is not None:
+                self.start()
+            for one in self.list():
+                self.request("DELETE", f"/sandboxes/{one['sandboxID']}")
+            self.stop()
+        finally:
+            if self.process is not None and self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            if self.owns_top:
+                shutil.rmtree(self.top, ignore_errors=True)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.destroy()
+
+    # ---- what it is made of ----------------------------------------------------------------------
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def roles(self):
+        """{"api": pid, "warden": pid}: the children of the supervisor that are up now."""
+        found = {}
+        try:
+            with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children",
+                      encoding="ascii") as f:
+                pids = [int(word) for word in f.read().split()]
+        except OSError:
+            return found
+        for pid in pids:
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    words = f.read().split(b"\0")
+            except OSError:
+                continue
+            for word in words[:3]:
+                if word.startswith(b"role-"):
+                    found[word[5:].decode()] = pid
+        return found
+
+    # ---- asking it -----------------------------------------------------------------------------
+
+    def request(self, method, path, body=None, headers=None, key="", timeout=30):
+        """One request on a connection of its own; key "" is the server's own, None is none."""
+        headers = dict(headers or {})
+        if key is not None:
+            headers.setdefault("X-API-KEY", key or self.key or "")
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+            headers.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request(method, path, body, headers)
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def list(self):
+        """Every sandbox of our tenant, all pages."""
+        found, token = [], None
+        while True:
+            answer = self.request("GET", "/v2/sandboxes" + (f"?nextToken={token}" if token else ""))
+            if answer.status != 200:
+                raise RuntimeError(f"list: {answer.status} {answer.body[:300]}")
+            found += answer.json()
+            token = answer.headers.get("X-Next-Token")
+            if not token:
+                return found
+
+    def create(self, timeout=300, **more):
+        answer = self.request("POST", "/v2/sandboxes",
+                              {"templateID": "base", "timeout": timeout, **more})
+        if answer.status != 201:
+            raise RuntimeError(f"create: {answer.status} {answer.body[:300]}")
+        return answer.json()
+
+    @staticmethod
+    def inside(sandbox, **more):
+        """The headers that lead to a sandbox's envd."""
+        headers = {"E2b-Sandbox-Id": sandbox["sandboxID"], "E2b-Sandbox-Port": "49983", **more}
+        if sandbox.get("envdAccessToken"):
+            headers["X-Access-Token"] = sandbox["envdAccessToken"]
+        return headers
+
+    def rpc(self, sandbox, method, message, timeout=30):
+        """A unary call, such as rpc(s, "filesystem.Filesystem/Stat", {"path": "/"})."""
+        headers = self.inside(sandbox, **{"Connect-Protocol-Version": "1"})
+        return self.request("POST", f"/{method}", message, headers, key=None, timeout=timeout)
+
+    def run(self, sandbox, command, timeout=60, **process):
+        """`bash -l -c command` inside; (exit code, stdout, stderr)."""
+        message = {"process": {"cmd": "/bin/bash", "args": ["-l", "-c", command], **process},
+                   "stdin": False}
+        payload = json.dumps(message).encode()
+        frame = b"\0" + len(payload).to_bytes(4, "big") + payload
+        headers = self.inside(sandbox, **{"Connect-Protocol-Version": "1",
+                                          "Content-Type": "application/connect+json"})
+        answer = self.request("POST", "/process.Process/Start", frame, headers, key=None,
+                              timeout=timeout)
+        if answer.status != 200:
+            raise RuntimeError(f"Start: {answer.status} {answer.body[:300]}")
+        return collect(answer.body)
+
+
+def frames(body):
+    """(flags, message) of each Connect frame."""
+    while body:
+        size = int.from_bytes(body[1:5], "big")
+        yield body[0], json.loads(body[5:5 + size])
+        body = body[5 + size:]
+
+
+def collect(body):
+    """What a stream of process events amounts to: (exit code, stdout, stderr)."""
+    out, code = {"stdout": b"", "stderr": b"", "pty": b""}, None
+    for flags, message in frames(body):
+        if flags & 2:
+            if "error" in message:
+                raise RuntimeError(f"stream ended: {message['error']}")
+            continue
+        event = message.get("event", {})
+        for stream, data in event.get("data", {}).items():
+            out[stream] += base64.b64decode(data)
+        if "end" in event:
+            code = event["end"].get("exitCode", 0)
+    return code, out["stdout"] + out["pty"], out["stderr"]

@@ -16,6 +16,8 @@
 
 #include <stdint.h>
 
+#define WARDEN_DETAIL_MAX 64 /* with NUL; longer ones are cut */
+
 enum warden_op {
 	WARDEN_START = 1, /* start: answer with walls; -EEXIST if it is there already */
 	WARDEN_STOP,      /* id: gone when answered; fine if it was not there */
@@ -44,11 +46,13 @@ struct warden_message {
 	union {
 		struct warden_spec spec; /* START question */
 		struct {
-			uint8_t requested[WALL_COUNT], enforced[WALL_COUNT]; /* wall levels; bool */
-		} walls;                                                     /* START answer, BOX */
-		struct provider_usage usage;                                 /* USAGE answer */
-		struct err err;                                              /* code < 0 */
-		char reason[64]; /* ENDED: "oom", "exited", "killed" */
+			uint8_t requested[WALL_COUNT]; /* enum wall_level */
+			uint8_t enforced[WALL_COUNT];  /* enum wall_verdict */
+			char detail[WALL_COUNT][WARDEN_DETAIL_MAX];
+		} walls;                     /* START answer, BOX */
+		struct provider_usage usage; /* USAGE answer */
+		struct err err;              /* code < 0 */
+		char reason[64];             /* ENDED: "oom", "exited", "killed" */
 	};
 };
 

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define NAMED_PREFIX "bawn-box-" /* never what cgroup_make_name() makes, which the sweep takes */
+
 #define REMOVE_MS 5000 /* a killed tree that has not ended by then is stuck in the kernel */
 
 struct leaf {
@@ -28,6 +30,7 @@ struct cgroup {
 	char name[CGROUP_NAME_MAX];
 	struct leaf leaf[CGROUP_COUNT];
 	size_t n;
+	bool is_named; /* others stand beside it that this process does not know of */
 };
 
 enum cgroup_kind cgroup_detect(unsigned *ret_controllers)
@@ -42,6 +45,17 @@ static unsigned wanted_by(const struct cgroup_limits *l)
 {
 	return (l->memory_max > 0 ? CGROUP_MEMORY : 0u) | (l->cpu_milli > 0 ? CGROUP_CPU : 0u) |
 	       (l->pids_max > 0 ? CGROUP_PIDS : 0u) | (l->io_bps > 0 ? CGROUP_IO : 0u);
+}
+
+static uint64_t limit_of(const struct cgroup_limits *l, unsigned controller)
+{
+	switch (controller) {
+	case CGROUP_MEMORY: return l->memory_max;
+	case CGROUP_CPU: return l->cpu_milli;
+	case CGROUP_PIDS: return l->pids_max;
+	case CGROUP_IO: return l->io_bps;
+	default: return 0;
+	}
 }
 
 static int refuse_missing(const struct cgroup_tree *tree, unsigned missing, struct err *err)
@@ -65,8 +79,12 @@ static int apply(struct leaf *leaf, const struct cgroup_limits *limits, unsigned
 
 		if ((wanted & bit) == 0)
 			continue;
-		r = leaf->parent->is_v2 ? cgroup_v2_apply(leaf->path, bit, limits, &one)
-					: cgroup_v1_apply(leaf->path, bit, limits, &one);
+		if (limit_of(limits, bit) == 0)
+			r = 0; /* only counted */
+		else if (leaf->parent->is_v2)
+			r = cgroup_v2_apply(leaf->path, bit, limits, &one);
+		else
+			r = cgroup_v1_apply(leaf->path, bit, limits, &one);
 		if (r == 0) {
 			leaf->controllers |= bit;
 		} else if ((required & bit) != 0) {
@@ -131,25 +149,21 @@ undo_mkdir:
 	closep(&leaf.fd);
 	(void)rmdir(leaf.path);
 undo_enable:
-	if (parent->is_v2)
+	if (parent->is_v2 && !cg->is_named)
 		cgroup_v2_restore(parent);
 	return r;
 }
 
-int cgroup_create(const struct cgroup_limits *limits, unsigned controllers_required,
-	struct cgroup **ret, struct err *err)
+static int create(struct cgroup *take, const struct cgroup_limits *limits, unsigned wanted,
+	unsigned required, struct cgroup **ret, struct err *err)
 {
 	struct cgroup_tree *tree = cgroup_tree_get();
-	unsigned wanted = wanted_by(limits);
-	unsigned required = wanted & controllers_required;
-	AUTO(cgroup_free) struct cgroup *cg = NULL;
+	AUTO(cgroup_free) struct cgroup *cg = take;
 	struct err ignored = {0};
-	int r;
+	int r = 0;
 
 	if ((required & ~tree->controllers) != 0)
 		return refuse_missing(tree, required & ~tree->controllers, err);
-	cg = MEM_NEW(struct cgroup);
-	r = cgroup_make_name(cg->name, err);
 	for (size_t i = 0; r == 0 && i < tree->n; i++) {
 		unsigned here = wanted & tree->parent[i].controllers;
 
@@ -160,6 +174,68 @@ int cgroup_create(const struct cgroup_limits *limits, unsigned controllers_requi
 		(void)cgroup_remove(cg, &ignored);
 		return err_wrap(err, "cgroup");
 	}
+	*ret = TAKE_PTR(cg);
+	return 0;
+}
+
+int cgroup_create(const struct cgroup_limits *limits, unsigned controllers_required,
+	struct cgroup **ret, struct err *err)
+{
+	AUTO(cgroup_free) struct cgroup *cg = MEM_NEW(struct cgroup);
+	unsigned wanted = wanted_by(limits);
+	int r = cgroup_make_name(cg->name, err);
+
+	if (r < 0)
+		return err_wrap(err, "cgroup");
+	return create(TAKE_PTR(cg), limits, wanted, wanted & controllers_required, ret, err);
+}
+
+static int take_name(struct cgroup *cg, const char *name, struct err *err)
+{
+	size_t n = strlen(name);
+
+	/* Also keeps a name from leading out of the parent directory. */
+	if (strncmp(name, NAMED_PREFIX, strlen(NAMED_PREFIX)) != 0 || n >= sizeof(cg->name) ||
+		strchr(name, '/'))
+		return err_set(err, EINVAL, "cgroup: not a name for a leaf");
+	memcpy(cg->name, name, n + 1);
+	cg->is_named = true;
+	return 0;
+}
+
+int cgroup_create_named(const char *name, const struct cgroup_limits *limits,
+	unsigned controllers_required, struct cgroup **ret, struct err *err)
+{
+	AUTO(cgroup_free) struct cgroup *cg = MEM_NEW(struct cgroup);
+	unsigned wanted = wanted_by(limits);
+	unsigned counted = CGROUP_MEMORY | CGROUP_CPU | CGROUP_PIDS;
+	int r = take_name(cg, name, err);
+
+	if (r < 0)
+		return r;
+	counted &= cgroup_tree_get()->controllers;
+	return create(
+		TAKE_PTR(cg), limits, wanted | counted, wanted & controllers_required, ret, err);
+}
+
+int cgroup_find(const char *name, struct cgroup **ret, struct err *err)
+{
+	struct cgroup_tree *tree = cgroup_tree_get();
+	AUTO(cgroup_free) struct cgroup *cg = MEM_NEW(struct cgroup);
+	int r = take_name(cg, name, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < tree->n; i++) {
+		struct leaf leaf = {.parent = &tree->parent[i], .fd = -EBADF};
+
+		(void)snprintf(leaf.path, sizeof(leaf.path), "%s/%s", leaf.parent->path, name);
+		leaf.controllers = leaf.parent->controllers;
+		if (access(leaf.path, F_OK) == 0)
+			cg->leaf[cg->n++] = leaf;
+	}
+	if (cg->n == 0)
+		return err_set(err, ENOENT, "cgroup: no leaf '%s'", name);
 	*ret = TAKE_PTR(cg);
 	return 0;
 }
@@ -290,7 +366,7 @@ int cgroup_remove(struct cgroup *cg, struct err *err)
 			continue;
 		}
 		closep(&leaf->fd);
-		if (leaf->parent->is_v2)
+		if (leaf->parent->is_v2 && !cg->is_named)
 			cgroup_v2_restore(leaf->parent);
 	}
 	cg->n = kept;

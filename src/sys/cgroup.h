@@ -11,8 +11,8 @@
  *   cgroup_read_usage(), cgroup_remove()     parent, at the end
  *
  * The leaves outlive the handle, so that a janitor or a later start finds them by
- * name: "bawn-<pid>-<starttime>-<pid namespace>-<random>", directly in the parent;
- * nothing else is ever left in the tree. Everything but the two ways to enter works by
+ * name: "bawn-<pid>-<starttime>-<pid namespace>-<random>", or the one that was given
+ * to cgroup_create_named(), directly in the parent; nothing else is ever left in the tree. Everything but the two ways to enter works by
  * path, so a janitor that closed every descriptor may still kill, read and remove.
  * Knows no policy: which limits a sandbox gets is decided in core.
  * Runs in: bawn run, warden; root, or a user with a delegated subtree. No threads.
@@ -45,6 +45,7 @@ struct cgroup_limits {
 };
 
 struct cgroup_usage {
+	uint64_t memory;       /* bytes now; 0 = unknown */
 	uint64_t memory_peak;  /* bytes; 0 = unknown */
 	uint64_t cpu_us;       /* user + system; 0 = unknown */
 	uint64_t oom_kills;    /* tasks killed at the limit */
@@ -69,6 +70,20 @@ enum cgroup_kind cgroup_detect(unsigned *ret_controllers);
  */
 int cgroup_create(const struct cgroup_limits *limits, unsigned controllers_required,
 	struct cgroup **ret, struct err *err);
+
+/*
+ * The same under a name of the caller's, "bawn-box-…", which must be new: the leaves
+ * outlive their maker, cgroup_sweep() never takes them, and they are made for counting and
+ * killing even where there is no limit. cgroup_remove() is up to whoever knows the name.
+ */
+int cgroup_create_named(const char *name, const struct cgroup_limits *limits,
+	unsigned controllers_required, struct cgroup **ret, struct err *err);
+
+/*
+ * A handle on the leaves of that name, whoever made them: for usage, kill and removal.
+ * -ENOENT if there are none.
+ */
+int cgroup_find(const char *name, struct cgroup **ret, struct err *err);
 
 /* The controllers whose limit was written. 0: no leaf was needed or could be had. */
 unsigned cgroup_controllers(const struct cgroup *cg);

@@ -200,6 +200,8 @@ void cgroup_v1_usage(
 	uint64_t n;
 
 	if ((controllers & CGROUP_MEMORY) != 0) {
+		if (cgroup_get_number(leaf, "memory.usage_in_bytes", &n) == 0)
+			ret->memory = n;
 		if (cgroup_get_number(leaf, "memory.max_usage_in_bytes", &n) == 0)
 			ret->memory_peak = n;
 		if (cgroup_get(leaf, "memory.oom_control", text, sizeof(text)) > 0)

@@ -209,6 +209,8 @@ void cgroup_v2_usage(const char *leaf, struct cgroup_usage *ret)
 	char text[CGROUP_TEXT_MAX];
 	uint64_t n;
 
+	if (cgroup_get_number(leaf, "memory.current", &n) == 0)
+		ret->memory = n;
 	if (cgroup_get_number(leaf, "memory.peak", &n) == 0)
 		ret->memory_peak = n;
 	if (cgroup_get(leaf, "memory.events", text, sizeof(text)) > 0)

@@ -70,7 +70,7 @@ struct entry {
 };
 
 /* COMPAT(5.11): close_range has no CLOEXEC flag before, and is absent before 5.9. */
-static int cloexec_one_by_one(int first, struct err *err)
+static int each_one_by_one(int first, void (*each)(int fd, void *arg), void *arg, struct err *err)
 {
 	AUTO_FD int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_Alignas(struct entry) char buf[4096];
@@ -88,17 +88,23 @@ static int cloexec_one_by_one(int first, struct err *err)
 			e = (const struct entry *)(const void *)(buf + at);
 			if (text_parse_u64(e->name, "fd", 0, INT32_MAX, &fd, &ignored) < 0)
 				continue;
-			if ((int)fd >= first)
-				(void)fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+			if ((int)fd >= first && (int)fd != dir)
+				each((int)fd, arg);
 		}
 	}
 	return n < 0 ? err_sys(err, "list '/proc/self/fd'") : 0;
 }
 
+static void set_cloexec(int fd, void *arg)
+{
+	(void)arg;
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 int process_cloexec_from(int first, const int *keep, size_t keep_n, struct err *err)
 {
 	if (syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_CLOEXEC) < 0) {
-		int r = cloexec_one_by_one(first, err);
+		int r = each_one_by_one(first, set_cloexec, NULL, err);
 
 		if (r < 0)
 			return r;
@@ -107,6 +113,41 @@ int process_cloexec_from(int first, const int *keep, size_t keep_n, struct err *
 		if (fcntl(keep[i], F_SETFD, 0) < 0)
 			return err_sys(err, "keep descriptor %d", keep[i]);
 	return 0;
+}
+
+struct kept {
+	const int *fds;
+	size_t n;
+};
+
+static void close_unless_kept(int fd, void *arg)
+{
+	const struct kept *k = arg;
+
+	for (size_t i = 0; i < k->n; i++)
+		if (k->fds[i] == fd)
+			return;
+	(void)close(fd);
+}
+
+int process_close_except(const int *keep, size_t keep_n, struct err *err)
+{
+	struct kept kept = {keep, keep_n};
+	unsigned from = 3;
+
+	for (;;) {
+		unsigned next = ~0U;
+
+		for (size_t i = 0; i < keep_n; i++)
+			if (keep[i] >= 0 && (unsigned)keep[i] >= from && (unsigned)keep[i] < next)
+				next = (unsigned)keep[i];
+		if (next > from &&
+			syscall(SYS_close_range, from, next == ~0U ? next : next - 1, 0) < 0)
+			return each_one_by_one(3, close_unless_kept, &kept, err);
+		if (next == ~0U)
+			return 0;
+		from = next + 1;
+	}
 }
 
 uint64_t process_start_time(pid_t pid)

@@ -27,6 +27,9 @@ int process_signal(int pidfd, int sig, struct err *err);
 /* Mark every descriptor >= first close-on-exec, then make `keep` survive. */
 int process_cloexec_from(int first, const int *keep, size_t keep_n, struct err *err);
 
+/* Close every descriptor >= 3 but those of `keep` (any order, -EBADF among them is fine). */
+int process_close_except(const int *keep, size_t keep_n, struct err *err);
+
 /* Start time in clock ticks since boot, from /proc/<pid>/stat; 0 if gone. */
 uint64_t process_start_time(pid_t pid);
 

@@ -6,12 +6,13 @@
  *
  *   conn_create(loop, fd, tls_or_NULL, peer_name, &callbacks, arg)
  *   read(conn, p, n)   bytes came; returns how many were taken: the rest is kept and offered again
- *                      by conn_pull() or with the next bytes
+ *                      by conn_resume() or with the next bytes; CONN_HIGH kept: no more is read
  *   drained(conn)      the queue fell below CONN_LOW after having been above CONN_HIGH
  *   closed(conn, err)  end of file or failure; the connection is dead when this returns
  *
- * Writes go out at once as far as the kernel takes them; the rest is queued up to a cap, and
- * past it the connection is dead (a peer that never reads). Knows no protocol.
+ * Small writes go out together at the end of the loop's batch, large ones at once; what the kernel
+ * does not take is queued up to a cap, and past it the connection is dead (a peer that never
+ * reads). Callbacks come from the loop only, never from inside a call made here. Knows no protocol.
  */
 #include "io/buf.h"
 #include "io/loop.h"
@@ -28,7 +29,10 @@ struct conn;
 
 struct conn_events {
 	size_t (*read)(struct conn *c, const char *p, size_t n, void *arg);
-	/* The peer shut down its sending side. Return true to keep writing (half-close). */
+	/*
+	 * The peer shut down its sending side; what it sent before was offered. Return true to keep
+	 * writing (half-close), false for closed() with code 0. NULL is false.
+	 */
 	bool (*eof)(struct conn *c, void *arg);
 	void (*drained)(struct conn *c, void *arg);
 	/* err->code 0: orderly. Called once; never from inside conn_write() or conn_create(). */
@@ -42,7 +46,7 @@ struct conn_events {
 int conn_create(struct loop *l, int take_fd, struct tls *tls, bool is_server, const char *peer,
 	const struct conn_events *events, void *arg, struct conn **ret, struct err *err);
 
-/* Another owner: later events go there. */
+/* Another owner: later events go there, also what was kept; reads if paused. */
 void conn_set_events(struct conn *c, const struct conn_events *events, void *arg);
 
 void conn_write(struct conn *c, const void *p, size_t n);
@@ -50,9 +54,11 @@ size_t conn_queued(const struct conn *c); /* bytes not yet taken by the kernel *
 
 /* Stop and resume reading (backpressure); a vanished peer is still noticed. */
 void conn_pause(struct conn *c);
-void conn_resume(struct conn *c); /* also offers what was kept */
+void conn_resume(struct conn *c);       /* also offers what was kept, after the current batch */
+size_t conn_kept(const struct conn *c); /* bytes offered and not taken */
 
-/* Send what is queued, then close politely (FIN, drains unread input for up to a second). */
+/* Send what is queued, then close politely (FIN, drains unread input for up to a second). No
+ * callback follows. */
 void conn_finish(struct conn *c);
 /* Close at once: RST for TCP. No callback follows. */
 void conn_abort(struct conn *c);

@@ -54,7 +54,7 @@ struct h1_head {
  */
 size_t h1_head_end(const char *b, size_t n, size_t *scan);
 
-/* 0, or the status to refuse with (400, 414, 431, 501, 505). `b` must outlive *ret. */
+/* 0, or the status to refuse with (400, 414, 417, 431, 501, 505). `b` must outlive *ret. */
 int h1_parse_request(const char *b, size_t n, struct h1_head *ret);
 /* `method` is that of the request it answers. 0, or 502. */
 int h1_parse_response(const char *b, size_t n, struct h1_text method, struct h1_head *ret);

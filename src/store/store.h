@@ -5,8 +5,9 @@
  * store - what the server knows, in SQLite (WAL, synchronous=FULL), one file per table.
  *
  * Opened by the api role, and by `bawn key` beside it. Every function is one transaction
- * unless called between store_begin() and store_commit(). Nothing here knows HTTP. Strings in a
- * row are owned by the row: store_sandbox_row_done(). Blocks for the time of an fsync.
+ * unless called between store_begin() and store_commit(): if one fails there, roll back. Nothing
+ * here knows HTTP. Strings in a row are owned by the row: store_*_done(). Blocks for the time of
+ * an fsync. -ENOSPC: the disk is full; -EBUSY: another process held the database for 2 s.
  */
 #include "base/err.h"
 #include "base/own.h"
@@ -41,15 +42,19 @@ struct store_key {
 };
 void store_key_done(struct store_key *k);
 
-/* A new random key for the tenant (made if new); `ret_text` is shown once and never stored. */
+/* A new random key for the tenant (made if new); `ret_text` is shown once and never stored. The
+ * caller appends the event, in one transaction, since it knows who asks. */
 int store_key_create(struct store *s, const char *tenant, const char *name,
 	char ret_text[STORE_KEY_TEXT], struct store_key *ret, struct err *err);
 /* By the text's SHA-256; -ENOENT unknown or revoked. */
 int store_key_find(struct store *s, const char *text, struct store_key *ret, struct err *err);
 int store_key_list(struct store *s, const char *tenant /* or NULL */,
 	int (*each)(const struct store_key *k, void *arg), void *arg, struct err *err);
-/* By id, prefix or name; -ENOENT, -ENOTUNIQ. */
-int store_key_revoke(struct store *s, const char *which, struct err *err);
+/* By id, prefix or name, of the tenant (NULL: any); -ENOENT, -ENOTUNIQ. */
+int store_key_revoke(struct store *s, const char *tenant, const char *which, struct store_key *ret,
+	struct err *err);
+/* [a-z0-9] and inside also '-', '_', '.'; 1 to 63 of them. */
+bool store_is_tenant(const char *s);
 
 /* ---- sandboxes (store/sandboxes.c) ---- */
 struct store_sandbox {
@@ -88,7 +93,8 @@ int store_sandbox_get(struct store *s, const char *id, struct store_sandbox *ret
 /* -ENOENT if no create with this key by this tenant. */
 int store_sandbox_by_key(struct store *s, const char *tenant, const char *idempotency,
 	struct store_sandbox *ret, struct err *err);
-/* Every row whose state is in the bit set, oldest first. */
+/* Every row whose state is in the bit set (1u << SANDBOX_…), oldest first. As with every _each: a
+ * callback may read, but must not write to the store. */
 int store_sandbox_each(struct store *s, unsigned states,
 	int (*each)(const struct store_sandbox *r, void *arg), void *arg, struct err *err);
 /* Ended and failed rows older than this go (the caps: see docs); returns how many. */

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * store - opening the database, transactions, and what tables share.
+ *
+ * WAL with synchronous=FULL: a commit that returned is on the disk, and `bawn key` reads and
+ * writes beside the server. The api role owns the files; nobody else opens them.
+ */
+#include "base/mem.h"
+#include "base/text.h"
+#include "store/store_impl.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define BUSY_MS          2000 /* another process commits: a few ms; a stuck one is an error */
+#define CHECKPOINT_PAGES 256  /* 1 MiB: a checkpoint's fsync blocks the loop, keep it short */
+
+/* SQLite would make it 0644 and show keys' hashes and tokens to every user. */
+static int make_file(const char *dir, const char *path, struct err *err)
+{
+	AUTO_FD int dir_fd = open(dir, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	AUTO_FD int fd = -EBADF;
+
+	if (dir_fd < 0)
+		return err_sys(err, "store: open '%s'", dir);
+	fd = openat(dir_fd, "bawn.db", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return err_sys(err, "store: open '%s'", path);
+	if (fsync(dir_fd) < 0)
+		return err_sys(err, "store: fsync '%s'", dir);
+	return 0;
+}
+
+static int configure(struct store *s, struct err *err)
+{
+	static const char pragmas[] =
+		"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
+		"PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY;"
+		"PRAGMA journal_size_limit=4194304;";
+
+	(void)sqlite3_busy_timeout(s->db, BUSY_MS);
+	(void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	(void)sqlite3_limit(s->db, SQLITE_LIMIT_ATTACHED, 0);
+	(void)sqlite3_wal_autocheckpoint(s->db, CHECKPOINT_PAGES);
+	return store_exec_sql(s, pragmas, err);
+}
+
+int store_open(const char *dir, struct store **ret, struct err *err)
+{
+	AUTO_FREE char *path = text_format("%s/bawn.db", dir);
+	AUTO(store_close) struct store *s = MEM_NEW(struct store);
+	int code, r;
+
+	r = make_file(dir, path, err);
+	if (r < 0)
+		return r;
+	code = sqlite3_open_v2(path, &s->db,
+		SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+	if (code != SQLITE_OK) {
+		if (!s->db)
+			return err_set(err, ENOMEM, "store: open '%s'", path);
+		return store_fail(s, code, err, path);
+	}
+	r = configure(s, err);
+	if (r == 0)
+		r = store_migrate(s, err);
+	if (r < 0)
+		return err_wrap(err, "'%s'", path);
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+struct store *store_close(struct store *s)
+{
+	if (!s)
+		return NULL;
+	for (size_t i = 0; i < s->kept_n; i++)
+		(void)sqlite3_finalize(s->kept[i].st);
+	(void)sqlite3_close(s->db);
+	free(s);
+	return NULL;
+}
+
+int store_begin(struct store *s, struct err *err)
+{
+	static const char sql[] = "BEGIN IMMEDIATE";
+	AUTO_STATEMENT struct statement t = statement(s, sql);
+	int r;
+
+	if (s->is_open)
+		return err_set(err, EALREADY, "store: a transaction is open");
+	r = statement_step(&t, err);
+	if (r < 0)
+		return r;
+	s->is_open = true;
+	return 0;
+}
+
+int store_commit(struct store *s, struct err *err)
+{
+	static const char sql[] = "COMMIT";
+	AUTO_STATEMENT struct statement t = statement(s, sql);
+	int r = statement_step(&t, err);
+
+	statement_donep(&t);
+	if (r < 0) {
+		store_rollback(s);
+		return r;
+	}
+	s->is_open = false;
+	return 0;
+}
+
+void store_rollback(struct store *s)
+{
+	/* A full disk may have rolled back by itself already; then this fails, which is fine. */
+	if (!sqlite3_get_autocommit(s->db))
+		(void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	s->is_open = false;
+}
+
+int store_tx_begin(struct store *s, bool *ret_is_mine, struct err *err)
+{
+	*ret_is_mine = !s->is_open;
+	return s->is_open ? 0 : store_begin(s, err);
+}
+
+int store_tx_end(struct store *s, bool is_mine, int r, struct err *err)
+{
+	if (!is_mine)
+		return r;
+	if (r < 0) {
+		store_rollback(s);
+		return r;
+	}
+	return store_commit(s, err) < 0 ? -err->code : r;
+}
+
+uint64_t store_version(struct store *s)
+{
+	static const char sql[] = "PRAGMA data_version";
+	AUTO_STATEMENT struct statement t = statement(s, sql);
+	struct err err = {0};
+	uint64_t others = 0;
+
+	if (statement_step(&t, &err) > 0)
+		others = (uint64_t)column_int(&t);
+	else
+		s->keys_changed++; /* unknown is changed: a cache must not outlive a revoked key */
+	return others << 32 | (s->keys_changed & UINT32_MAX);
+}
+
+int64_t store_now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}

@@ -37,13 +37,20 @@ static const char closing[] =
 	"\n"
 	"Read more: 'bawn help run', bawn(1), bawn-run(1).\n";
 
+static void print_verbs(FILE *out, int is_remote)
+{
+	for (const struct verb *v = verb_table; v->name; v++) {
+		if (!v->hidden && v->is_remote == is_remote)
+			(void)fprintf(out, "  bawn %-10s %s\n", v->name, v->summary);
+	}
+}
+
 void help_print(FILE *out)
 {
 	(void)fputs(opening, out);
-	for (const struct verb *v = verb_table; v->name; v++) {
-		if (!v->hidden)
-			(void)fprintf(out, "  bawn %-9s %s\n", v->name, v->summary);
-	}
+	print_verbs(out, 0);
+	(void)fputs("\nWith a server ('bawn serve', here or elsewhere):\n", out);
+	print_verbs(out, 1);
 	(void)fputs(closing, out);
 }
 

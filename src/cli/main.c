@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VERBS_MAX 32
+#define VERBS_MAX 48
 
 /*
  * A caller may start us with 0, 1 or 2 closed; the next open() would then become

@@ -19,7 +19,9 @@ struct verb {
 	const char *args;    /* for usage: "[options] -- CMD [ARG...]" */
 	const char *summary; /* one line for --help */
 	int (*main)(int argc, char **argv);
-	int hidden; /* not shown in --help */
+	int hidden;          /* not shown in --help */
+	const char *options; /* for completion, separated by blanks; or NULL */
+	int is_remote;       /* talks to a server */
 };
 
 int verb_run(int argc, char **argv);
@@ -30,6 +32,13 @@ int verb_apply(int argc, char **argv);
 int verb_discard(int argc, char **argv);
 int verb_help(int argc, char **argv);
 int verb_version(int argc, char **argv);
+int verb_completion(int argc, char **argv);
+/* Any verb of cli/remote/verbs.h: execs bawnd. */
+int verb_remote(int argc, char **argv);
+
+/* src/daemon: `bawn serve`, and the role it starts. */
+int serve_main(int argc, char **argv);
+int warden_main(int argc, char **argv);
 
 /* The half of `bawn attack` that runs inside the box. */
 int attack_inner_main(int argc, char **argv);

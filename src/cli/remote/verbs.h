@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * cli/remote/verbs - the verbs that talk to a server, listed once for both programs.
+ *
+ * `bawn` shows them in its help, completes them and execs `bawnd`; `bawnd` has their code.
+ * X(name, arguments, summary, options for completion)
+ */
+#define REMOTE_CONNECT "--server --key --state --json --help"
+#define REMOTE_VERBS(X)                                                                            \
+	X(new, "[options]", "make a sandbox on the server",                                        \
+		"--name --template --ttl --env --label --memory --cpus --disk --private "          \
+		"--idle " REMOTE_CONNECT)                                                          \
+	X(ls, "[--all]", "list the sandboxes", "--all --label --quiet " REMOTE_CONNECT)            \
+	X(info, "SANDBOX", "everything about one, its walls included", REMOTE_CONNECT)             \
+	X(exec, "[options] SANDBOX -- CMD [ARG...]", "run a command in it",                        \
+		"--env --cwd --user --tty --detach --stdin --timeout " REMOTE_CONNECT)             \
+	X(shell, "SANDBOX", "a shell in it; ^P^Q detaches",                                        \
+		"--attach --user --cwd " REMOTE_CONNECT)                                           \
+	X(cp, "FROM TO", "copy files: SANDBOX:PATH is inside", "--user --quiet " REMOTE_CONNECT)   \
+	X(logs, "[-f] SANDBOX", "what ran in it and what came of it", "--follow " REMOTE_CONNECT)  \
+	X(kill, "SANDBOX...", "end it", "--all " REMOTE_CONNECT)                                   \
+	X(ttl, "SANDBOX TIME", "let it live TIME from now", REMOTE_CONNECT)                        \
+	X(events, "[-f] [SANDBOX]", "who did what, when", "--follow --after " REMOTE_CONNECT)      \
+	X(port, "SANDBOX PORT [LOCAL]", "the address of a port inside, or forward it here",        \
+		REMOTE_CONNECT)                                                                    \
+	X(top, "", "the sandboxes and what they use, live", "--once --every " REMOTE_CONNECT)      \
+	X(key, "create|list|revoke", "make and revoke API keys of a server here",                  \
+		"--tenant --name --state --json --help")
+
+#define REMOTE_DECLARE(name, args, summary, options) int verb_##name(int argc, char **argv);
+REMOTE_VERBS(REMOTE_DECLARE)
+#undef REMOTE_DECLARE

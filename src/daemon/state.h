@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * daemon/state - the state directory of a server: its layout, who owns what, one server at a time.
+ *
+ *   <state>/run        0755  sockets, the lock, the addresses of the running server
+ *   <state>/db         0700  the store; belongs to the api role
+ *   <state>/boxes      0711  one directory per sandbox; belongs to the warden
+ *   <state>/templates  0755  what sandboxes start from
+ *
+ * Runs in: the supervisor.
+ */
+#include "base/err.h"
+
+#include <sys/types.h>
+
+/*
+ * As whom the api role runs when we are root: the user `bawn` of /etc/passwd, else a number
+ * that nobody has. Rootless: ourselves.
+ */
+#define STATE_API_UID 0x6fff0001u
+
+struct state_ids {
+	uid_t uid;
+	gid_t gid;
+};
+struct state_ids state_api_ids(void);
+
+/*
+ * Make what is missing and set owners and modes. -EACCES with a hint if the api role could not
+ * reach it.
+ */
+int state_prepare(const char *state, const struct state_ids *api, struct err *err);
+
+/* The lock, held while the descriptor is open; -EBUSY names the server that has it. */
+int state_lock(const char *state, struct err *err);
+
+/* Write <state>/run/<name>, whole or not at all. */
+int state_write(const char *state, const char *name, const char *text, struct err *err);

@@ -25,6 +25,8 @@ struct api_config {
 	unsigned sandboxes_max; /* running at once, all tenants */
 	bool kill_on_exit;
 	const char *openapi; /* the document's text, embedded */
+	/* Each answer that is complete or broke off, for the access log; or NULL. */
+	void (*access)(const struct http_request *r);
 };
 
 struct api {
@@ -36,9 +38,28 @@ struct api {
 	struct api_sandboxes *sandboxes; /* api/sandbox.c */
 	struct api_keys *keys;           /* api/auth.c: cache of keys, failures per address */
 	struct api_counters *counters;   /* api/metrics.c */
+	struct http_server *local;       /* <state>/run/api.sock: uid 0 and our own need no key */
 	bool is_ready; /* reconciled: requests are served; before: 503, Retry-After 1 */
 	char boot_id[40];
 };
+
+/*
+ * Open the store, look for the warden, make the HTTP servers. The caller then gives listening
+ * sockets to a->http (and the local one to a->local) by http_listen() and runs the loop.
+ * `c` and what it points to must outlive the api.
+ */
+int api_create(struct loop *l, const struct api_config *c, struct api **ret, struct err *err);
+/* Everything but the loop. Sandboxes stay. */
+struct api *api_free(struct api *a);
+DEFINE_AUTO(struct api *, api_free)
+/* Stop accepting, finish what is short, cut streams, with kill_on_exit end every sandbox; then
+ * `done`. */
+void api_drain(struct api *a, void (*done)(void *arg), void *arg);
+
+/* The role's log: set once by the program; NULL: nowhere. `request` is an id, or "". */
+extern void (*api_log_to)(const char *level, const char *request, const char *text);
+void api_log(const char *level, const char *request, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Who asks. Filled by api_authenticate() from X-API-KEY or Authorization: Bearer. */
 struct api_caller {
@@ -60,6 +81,7 @@ struct route {
 enum { ROUTE_PUBLIC = 1u << 0 /* no key needed */ };
 
 #define ROUTE_PARAMS_MAX 4
+/* Valid during the handler's call: copy what an answer given later needs. */
 struct route_match {
 	const struct route *route;
 	struct api_caller caller;           /* unless ROUTE_PUBLIC */
@@ -69,6 +91,13 @@ struct route_match {
 
 extern const struct route e2b_routes[]; /* api/e2b/routes.c, ends with method NULL */
 extern const struct route v1_routes[];  /* api/v1/routes.c */
+
+/*
+ * Find the route of a path in a table. 0: *ret is filled, but for the caller. 404: no such path.
+ * 405: other methods only, added to `allow` as "GET, POST". 400: a bad escape. Pure.
+ */
+int route_find(const struct route *table, struct h1_text method, struct h1_text path,
+	struct route_match *ret, char *allow, size_t allow_size);
 
 /* ---- answers (api/answer.c) ---- */
 /* Takes the reference. */
@@ -83,7 +112,8 @@ void api_reply_err(struct http_request *r, const struct err *err);
 int api_status(int code);       /* positive errno -> HTTP status */
 const char *api_code(int code); /* positive errno -> "not_found" … */
 /* Collect the body and parse it as a JSON object (an empty body is {}), then `done` with a
- * borrowed object; 400 and 413 are answered here. */
+ * borrowed object; 400 and 413 are answered here, and then r->gone is called, so that what
+ * r->state holds is released on every way out. */
 void api_read_json(struct http_request *r, size_t cap,
 	void (*done)(struct http_request *r, json_t *body, void *arg), void *arg);
 /* RFC 3339 with milliseconds, UTC. */
@@ -92,6 +122,8 @@ int64_t api_now_unix_ms(void);
 
 /* ---- the one way in (api/server.c): data plane, dialects, 404 ---- */
 void api_handle(struct http_request *r, void *api);
+/* "<port>-<id>.<anything>": the id in lower case. Pure. */
+bool api_host_split(struct h1_text host, unsigned *ret_port, char ret_id[SANDBOX_ID_MAX]);
 
 /* ---- data plane (api/e2b/envd.c) and gateway (api/gateway/proxy.c) ----
  * sb is NULL if the id is unknown or not running: answer 502 as the reference says. */

@@ -17,9 +17,21 @@ struct sandbox {
 	uint64_t used_ms;           /* loop time of the last command, file or traffic */
 	unsigned busy;              /* requests and streams under way: not idle */
 	struct loop_timer deadline; /* TTL or idle, whichever is first */
-	struct sandbox *next;       /* kept by sandbox.c */
-	struct sandbox_wait *waits; /* for the guest's link */
 	struct stream *streams; /* data-plane answers to break off when it is killed: see below */
+
+	/* Kept by sandbox*.c and reconcile.c alone. */
+	struct sandbox *next, **prev;    /* all of them, newest first */
+	struct sandbox *bucket_next;     /* by id */
+	struct sandbox_link *link;       /* a connection to the guest, bound or on its way */
+	struct sandbox_wait *waits;      /* for the guest's link */
+	struct sandbox_made_wait *mades; /* for the end of its creation */
+	struct sandbox_gone_wait *gones; /* for the end of its killing */
+	struct usage_ring *usage;        /* api/usage.c; NULL until the first sample */
+	struct loop_task to_free;
+	uint64_t since_ms; /* loop time at which it came to its state; 0 = in an earlier life */
+	uint64_t seen_ms;  /* asked_ms of the last list that had it */
+	unsigned asked;    /* how often the warden was asked to start it */
+	bool is_asked;     /* a question to the warden about it is under way */
 };
 
 /* What a caller of create may say; NULL and 0 mean the default. All borrowed. */
@@ -59,9 +71,12 @@ int sandbox_set_timeout(struct sandbox *sb, const char *actor, uint64_t timeout_
 /* Somebody uses it. */
 void sandbox_touch(struct sandbox *sb);
 
+/* When its time is up, unix ms, by the clock the reaper goes by; 0 = never. */
+int64_t sandbox_end_at(const struct sandbox *sb);
+
 /*
- * The link to its guest: called back at once if there is one, else after connecting; code < 0 if it
- * cannot be had. The link is bound (env, user, hostname) before anybody gets it.
+ * The link to its guest: called back at once if there is one or none can be had, else after
+ * connecting; code < 0 if it cannot be had. The link is bound (env, user, hostname) before anybody gets it.
  */
 typedef void (*sandbox_link_fn)(struct sandbox *sb, int code, void *arg);
 void sandbox_guest(struct sandbox *sb, sandbox_link_fn ready, void *arg);

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The connection to a guest: one per sandbox, made when somebody needs it, bound before anybody
+ * gets it, dropped after a minute without a channel.
+ *
+ *   none --(sandbox_guest)--> binding --(MSG_OK)--> bound: sb->guest is set
+ *     ^                          |                    |
+ *     +----(lost, 10 s)----------+------(lost, idle, killed)
+ *
+ * What the guest says here is "fine" or it is not there: nothing of its bytes is kept.
+ */
+#include "api/metrics.h"
+#include "api/sandbox_impl.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define BIND_MS 10000 /* a guest that does not answer by then is not there */
+#define IDLE_MS 60000
+
+struct sandbox_link {
+	struct sandbox *sb;
+	struct mux *mux;
+	struct mux_channel bind;
+	struct loop_timer timer; /* binding: gives up; bound: looks whether it is idle */
+	bool is_ok;              /* the guest took the binding */
+};
+
+struct sandbox_wait {
+	sandbox_link_fn ready;
+	void *arg;
+	struct sandbox_wait *next;
+};
+
+static void tell(struct sandbox *sb, int code)
+{
+	struct sandbox_wait *w;
+	size_t n = 0;
+
+	for (w = sb->waits; w; w = w->next)
+		n++;
+	/* In the order they came, off the list one by one: a callback may cancel another one, or wait
+	 * again, and then it is not told in this round. */
+	while (n-- > 0 && (w = sb->waits)) {
+		sb->waits = w->next;
+		w->ready(sb, code, w->arg);
+		free(w);
+	}
+}
+
+static void link_free(struct sandbox_link *k)
+{
+	loop_timer_cancel(k->sb->api->loop, &k->timer);
+	free(k);
+}
+
+/* The mux is gone, by whoever's doing; it frees itself. */
+static void mux_gone(struct mux *m, const struct err *why, void *arg)
+{
+	struct sandbox_link *k = arg;
+	struct sandbox *sb = k->sb;
+
+	(void)m;
+	(void)why;
+	if (sb->guest)
+		metrics_link(sb->api, -1);
+	sb->guest = NULL;
+	sb->link = NULL;
+	link_free(k);
+	tell(sb, -ECONNRESET);
+}
+
+static const struct mux_owner owner = {.closed = mux_gone};
+
+void sandbox_link_close(struct sandbox *sb)
+{
+	if (sb->link && sb->link->mux)
+		mux_close(sb->link->mux);
+	tell(sb, -ECONNRESET);
+}
+
+static void timer_due(struct loop_timer *t)
+{
+	struct sandbox_link *k =
+		(struct sandbox_link *)((char *)t - offsetof(struct sandbox_link, timer));
+
+	if (!k->sb->guest || mux_channels(k->mux) == 0) {
+		mux_close(k->mux);
+		return;
+	}
+	loop_timer_set(k->sb->api->loop, &k->timer, IDLE_MS);
+}
+
+static void bind_message(struct mux_channel *c, uint16_t kind, struct frame_reader *body)
+{
+	struct sandbox_link *k = c->arg;
+
+	if (kind == MSG_OK && frame_ok(body))
+		k->is_ok = true;
+}
+
+static void bind_data(struct mux_channel *c, uint8_t stream, const char *p, size_t n)
+{
+	(void)c, (void)stream, (void)p, (void)n; /* no credit is given back: it stops by itself */
+}
+
+static void bind_ended(struct mux_channel *c, int code, const char *why)
+{
+	struct sandbox_link *k = c->arg;
+	char quoted[200];
+
+	if (code != 0)
+		api_log("error", "", "guest of %s refused its binding: %d %s", k->sb->row.id, code,
+			text_quote(why, quoted, sizeof(quoted)));
+	mux_end(c, 0, NULL);
+}
+
+static void bind_closed(struct mux_channel *c, int code)
+{
+	struct sandbox_link *k = c->arg;
+	struct sandbox *sb = k->sb;
+
+	if (code != 0)
+		return; /* the connection went: mux_gone() follows */
+	if (!k->is_ok) {
+		mux_close(k->mux);
+		return;
+	}
+	sb->guest = k->mux;
+	metrics_link(sb->api, 1);
+	loop_timer_set(sb->api->loop, &k->timer, IDLE_MS);
+	tell(sb, 0);
+}
+
+static const struct mux_events bind_events = {
+	.message = bind_message,
+	.data = bind_data,
+	.ended = bind_ended,
+	.closed = bind_closed,
+};
+
+/* "K=V" of the object's members; frame_free_strings() frees. */
+static char **env_strings(json_t *env)
+{
+	size_t n = json_object_size(env), i = 0;
+	char **v = mem_must(calloc(n + 1, sizeof(*v)));
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(env, key, value) v[i++] =
+		text_format("%s=%s", key, json_string_value(value));
+	return v;
+}
+
+static int ask_bind(struct sandbox_link *k, struct err *err)
+{
+	const struct store_sandbox *row = &k->sb->row;
+	struct frame_writer w = {0};
+	json_t *spec = json_loads(row->spec, 0, NULL);
+	char empty[1] = "", user[] = "user";
+	struct guest_bind b = {
+		.id = k->sb->row.id,
+		.hostname = row->name[0] ? row->name : k->sb->row.id,
+		.user = user,
+		.cwd = empty,
+		.env = env_strings(json_object_get(spec, "env")),
+	};
+	int r;
+
+	guest_bind_put(&w, &b);
+	r = mux_open(k->mux, &k->bind, GUEST_BIND, &w, &bind_events, k, err);
+	frame_free_strings(b.env);
+	buf_done(&w.buf);
+	json_decref(spec);
+	return r;
+}
+
+/* A state directory may lie deeper than a socket's address is long: then by a held directory. */
+static int address_of(const char *path, struct sockaddr_un *ret, int *ret_dir, struct err *err)
+{
+	AUTO_FREE char *dir = NULL;
+	const char *slash = strrchr(path, '/');
+
+	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (strlen(path) < sizeof(ret->sun_path)) {
+		(void)snprintf(ret->sun_path, sizeof(ret->sun_path), "%s", path);
+		return 0;
+	}
+	dir = strndup(path, (size_t)(slash - path));
+	*ret_dir = open(mem_must(dir), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (*ret_dir < 0)
+		return err_sys(err, "open '%s'", dir);
+	(void)snprintf(
+		ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d%.40s", *ret_dir, slash);
+	return 0;
+}
+
+static int dial(struct sandbox *sb, struct err *err)
+{
+	AUTO_FREE char *path = warden_guest_socket(sb->api->config.state, sb->row.id);
+	AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	AUTO_FD int dir = -EBADF;
+	struct sockaddr_un to;
+
+	if (fd < 0)
+		return err_sys(err, "socket");
+	if (address_of(path, &to, &dir, err) < 0)
+		return -err->code;
+	/* A unix socket connects at once or not at all; EAGAIN is a full backlog. */
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+		return err_sys(err, "connect to the guest of %s", sb->row.id);
+	return TAKE_FD(fd);
+}
+
+static int link_open(struct sandbox *sb, struct err *err)
+{
+	struct sandbox_link *k;
+	int fd = dial(sb, err), r;
+
+	if (fd < 0)
+		return fd;
+	k = MEM_NEW(struct sandbox_link);
+	k->sb = sb;
+	k->timer.fire = timer_due;
+	r = mux_create(sb->api->loop, fd, true, &owner, k, &k->mux, err);
+	if (r < 0) {
+		link_free(k);
+		return r;
+	}
+	sb->link = k;
+	loop_timer_set(sb->api->loop, &k->timer, BIND_MS);
+	r = ask_bind(k, err);
+	if (r < 0) {
+		/* Told by the caller: not by mux_gone() as well. */
+		struct sandbox_wait *waits = TAKE_PTR(sb->waits);
+
+		mux_close(k->mux);
+		sb->waits = waits;
+	}
+	return r;
+}
+
+void sandbox_guest(struct sandbox *sb, sandbox_link_fn ready, void *arg)
+{
+	struct sandbox_wait **end = &sb->waits, *w;
+	struct err err = {0};
+
+	if (sb->guest) {
+		ready(sb, 0, arg);
+		return;
+	}
+	if (sb->row.state != SANDBOX_RUNNING) {
+		ready(sb, -ENOTCONN, arg);
+		return;
+	}
+	if (!sb->link && link_open(sb, &err) < 0) {
+		api_log("error", "", "%s", err.msg);
+		ready(sb, -ECONNRESET, arg);
+		return;
+	}
+	while (*end)
+		end = &(*end)->next;
+	w = MEM_NEW(struct sandbox_wait);
+	w->ready = ready;
+	w->arg = arg;
+	*end = w;
+}
+
+void sandbox_guest_cancel(struct sandbox *sb, void *arg)
+{
+	for (struct sandbox_wait **p = &sb->waits; *p;) {
+		struct sandbox_wait *w = *p;
+
+		if (w->arg != arg) {
+			p = &w->next;
+			continue;
+		}
+		*p = w->next;
+		free(w);
+	}
+}

@@ -7,10 +7,14 @@
  * Every request is routed by itself; requests on one connection are served in order, the next
  * one starts when the answer to the last is complete. An http_request lives from the handler's
  * call until its answer is complete, or until its `gone` callback returns, whichever is first.
+ * Whoever answers later than in the handler sets `gone`, and forgets the request there; calls
+ * made inside `gone` do nothing. `gone` also comes when http_collect() refuses the body (413, 400,
+ * 408), perhaps before it returns; `done` is not called then.
  *
  *   handler(r)                    the head is there: look at r->head, then exactly one of
  *     http_reply(r, …)            a whole answer, now or later
- *     http_collect(r, cap, done)  the body first, whole (413 past cap, 400 if malformed: by itself)
+ *     http_collect(r, cap, done)  the body first, whole (413 past cap, 400 if malformed: by
+ *                                 itself); calls `done` at once if there is no body
  *     http_stream_body(r, sink)   the body as it comes, with backpressure
  *     http_begin(r, …)            an answer that streams: http_write()…, http_end()
  *     http_upgrade(r)             101 was queued by the caller: raw bytes from here on
@@ -23,6 +27,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define HTTP_CONNS_MAX          20000 /* per server; then nobody is accepted until one leaves */
+#define HTTP_LISTENER_CONNS_MAX 16384
 
 struct http_server;
 struct http_request;
@@ -68,10 +75,11 @@ void http_collect(struct http_request *r, size_t cap,
 void http_stream_body(struct http_request *r, const struct http_sink *sink, void *arg);
 void http_pause_body(struct http_request *r);
 void http_resume_body(struct http_request *r);
-/* The answer was given before the body ended: read and drop the rest (bounded), then go on. */
+/* An answer given before the body ended is fine: up to a MiB of the rest is read and dropped. */
 
 /* Extra answer fields; call before http_reply() or http_begin(). Bad bytes are refused (assert). */
 void http_field(struct http_request *r, const char *name, const char *value);
+void http_field_text(struct http_request *r, struct h1_text name, struct h1_text value);
 void http_reply(struct http_request *r, int status, const char *type, const void *body, size_t n);
 /* length < 0: chunked (HTTP/1.0: until close). type may be NULL. */
 void http_begin(struct http_request *r, int status, const char *type, int64_t length);

@@ -17,8 +17,8 @@ struct tls_ops {
 	int (*open)(struct tls *t, int fd, bool is_server, const char *peer, void **ret,
 		struct err *err);
 	/*
-	 * Bytes moved; 0 is the peer's end of data (read only); -EAGAIN with the EPOLL* event to wait
-	 * for in *want; else -errno, and why() says more. The handshake happens in here.
+	 * Bytes moved; 0 is the peer's end of data (read only); -EAGAIN with the EPOLL* event
+	 * to wait for in *want; else -errno, and why() says more. The handshake happens in here.
 	 */
 	ssize_t (*read)(void *session, void *p, size_t n, uint32_t *want);
 	ssize_t (*write)(void *session, const void *p, size_t n, uint32_t *want);

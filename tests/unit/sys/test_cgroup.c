@@ -446,6 +446,10 @@ static void a_janitor_without_descriptors_can_remove(void)
 	if (victim == 0)
 		for (;;)
 			(void)pause();
+	/* It enters v1 leaves by itself; a leaf removed before that is not one it was killed in. */
+	for (int waited = 0; waited < PATIENCE && !cgroup_contains(cg, victim); waited++)
+		(void)usleep(1000);
+	CHECK(cgroup_contains(cg, victim));
 	janitor = fork();
 	if (janitor == 0) {
 		(void)close_range(0, ~0u, 0);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -136,6 +137,29 @@ int state_prepare(const char *state, const struct state_ids *api, struct err *er
 	if (r >= 0)
 		r = make(state, "templates", 0755, &self, err);
 	return r < 0 ? r : check_reach(state, api, err);
+}
+
+int state_enter_db(const char *state, char **ret_dir, struct err *err)
+{
+	struct state_ids ids = state_api_ids();
+	AUTO_FREE char *dir = text_format("%s/db", state);
+	struct stat st;
+
+	/* What a server made is left as it is: it may run as another user than we would choose. */
+	if (stat(dir, &st) < 0) {
+		int r = state_prepare(state, &ids, err);
+
+		if (r < 0)
+			return r;
+	} else {
+		ids = (struct state_ids){st.st_uid, st.st_gid};
+	}
+	if (geteuid() == 0 && ids.uid != 0 &&
+		(setgroups(0, NULL) < 0 || setresgid(ids.gid, ids.gid, ids.gid) < 0 ||
+			setresuid(ids.uid, ids.uid, ids.uid) < 0))
+		return err_sys(err, "become user %u, who owns '%s'", ids.uid, dir);
+	*ret_dir = TAKE_PTR(dir);
+	return 0;
 }
 
 int state_lock(const char *state, struct err *err)

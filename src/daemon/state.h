@@ -33,6 +33,13 @@ struct state_ids state_api_ids(void);
  */
 int state_prepare(const char *state, const struct state_ids *api, struct err *err);
 
+/*
+ * For `bawn key`, which works beside a server and before there ever was one: make the
+ * layout if it is missing and become the api role's user for good, so that no file of the
+ * store is ever root's. *ret_dir: where the store is; the caller frees.
+ */
+int state_enter_db(const char *state, char **ret_dir, struct err *err);
+
 /* The lock, held while the descriptor is open; -EBUSY names the server that has it. */
 int state_lock(const char *state, struct err *err);
 

@@ -32,3 +32,8 @@
 #define REMOTE_DECLARE(name, args, summary, options) int verb_##name(int argc, char **argv);
 REMOTE_VERBS(REMOTE_DECLARE)
 #undef REMOTE_DECLARE
+
+struct err;
+
+/* src/daemon/state.h: become the user who owns the store, which is in *ret_dir. */
+int state_enter_db(const char *state, char **ret_dir, struct err *err);

@@ -45,7 +45,7 @@ class Server:
     """mode: "root", or "user" for the unprivileged user of the tests. options: words for serve."""
 
     def __init__(self, mode=None, options=(), top=None, log=None):
-        self.mode = mode or ("root" if os.geteuid() == 0 else "user")
+        self.mode = mode or os.environ.get("BAWN_MODE", "root" if os.geteuid() == 0 else "user")
         self.options = list(options)
         self.owns_top = top is None
         # Not below /tmp: a sandbox has one of its own, and paths there would mean two things.

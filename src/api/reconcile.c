@@ -60,7 +60,7 @@ static void stop_stray(struct api *a, const char *id)
 	struct err err = {0};
 
 	(void)snprintf(m.id, sizeof(m.id), "%.*s", (int)sizeof(m.id) - 1, id);
-	api_log("warning", "", "sandbox %s is in no row: it is ended", m.id);
+	api_log("warn", "", "sandbox %s is in no row: it is ended", m.id);
 	(void)warden_ask(a->warden, &m, stray_stopped, a, &err);
 }
 
@@ -103,7 +103,7 @@ static void judge(struct sandbox *sb, const struct reconcile *rec)
 		sandbox_is_failed(sb, reason, &err);
 		break;
 	case RECONCILE_END:
-		api_log("warning", "", "sandbox %s is not there any more: %s", sb->row.id,
+		api_log("warn", "", "sandbox %s is not there any more: %s", sb->row.id,
 			sandbox_reason_name(reason));
 		sandbox_kill(sb, "system", reason, NULL, NULL);
 		break;

@@ -217,6 +217,45 @@ int sandbox_move(struct sandbox *sb, enum sandbox_state state, enum sandbox_reas
 	return 0;
 }
 
+static int write_spec(struct sandbox *sb, const char *actor, const char *action, const char *spec,
+	struct err *err)
+{
+	struct store *s = sb->api->store;
+	int r = store_begin(s, err);
+
+	if (r < 0)
+		return r;
+	r = store_sandbox_set_spec(s, sb->row.id, spec, err);
+	if (r == 0)
+		r = append(sb, actor, action, "ok", NULL, err);
+	if (r < 0) {
+		store_rollback(s);
+		return r;
+	}
+	return store_commit(s, err);
+}
+
+int sandbox_set_network(struct sandbox *sb, const char *actor, json_t *network, struct err *err)
+{
+	json_t *spec = json_loads(sb->row.spec, 0, NULL);
+	AUTO_FREE char *text = NULL;
+	int r;
+
+	if (spec && json_object_set(spec, "network", network) == 0)
+		text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS);
+	json_decref(spec);
+	if (!text)
+		return err_set(err, ENOMEM, "sandbox %s: the rules cannot be kept", sb->row.id);
+	if (strlen(text) > SANDBOX_SPEC_MAX)
+		return err_set(err, E2BIG, "the rules are too large to be kept");
+	r = write_spec(sb, actor, "sandbox.network", text, err);
+	if (r < 0)
+		return r;
+	free(sb->row.spec);
+	sb->row.spec = TAKE_PTR(text);
+	return 0;
+}
+
 void sandbox_touch(struct sandbox *sb)
 {
 	sb->used_ms = loop_now_ms(sb->api->loop);

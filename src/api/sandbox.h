@@ -68,6 +68,8 @@ void sandbox_kill(struct sandbox *sb, const char *actor, enum sandbox_reason rea
 /* TTL from now; only_extend keeps a later one. */
 int sandbox_set_timeout(struct sandbox *sb, const char *actor, uint64_t timeout_ms,
 	bool only_extend, struct err *err);
+/* Replace the network part of its spec; checked by the caller. */
+int sandbox_set_network(struct sandbox *sb, const char *actor, json_t *network, struct err *err);
 /* Somebody uses it. */
 void sandbox_touch(struct sandbox *sb);
 

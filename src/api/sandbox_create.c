@@ -18,7 +18,6 @@
 #define STRINGS_MAX  256         /* entries of metadata or env */
 #define STRINGS_SIZE (64u << 10) /* bytes of all of them: a guest's request must fit a frame */
 #define ASKS_MAX     3           /* starts of one sandbox, if wardens die under it */
-#define SPEC_MAX     (200u << 10)
 
 static int check_strings(json_t *object, const char *what, struct err *err)
 {
@@ -110,7 +109,7 @@ static int make_spec(const struct sandbox_wish *w, char **ret, struct err *err)
 	AUTO_FREE char *text = dump_object(spec);
 
 	json_decref(spec);
-	if (strlen(text) > SPEC_MAX)
+	if (strlen(text) > SANDBOX_SPEC_MAX)
 		return err_set(err, E2BIG, "the request is too large to be kept");
 	*ret = TAKE_PTR(text);
 	return 0;
@@ -180,12 +179,37 @@ static void tell_made(struct sandbox *sb, const struct err *err)
 	}
 }
 
+/* Is this the request the row was made by? Network rules may have changed since. */
+static bool is_same(const struct store_sandbox *row, const struct sandbox_wish *w)
+{
+	AUTO_FREE char *metadata = dump_object(w->metadata), *asked = NULL, *kept = NULL;
+	json_t *spec = json_loads(row->spec, 0, NULL);
+	struct err err = {0};
+	json_t *wished;
+
+	if (make_spec(w, &asked, &err) < 0) {
+		json_decref(spec);
+		return false;
+	}
+	wished = json_loads(asked, 0, NULL);
+	(void)json_object_del(spec, "network");
+	(void)json_object_del(wished, "network");
+	free(TAKE_PTR(asked));
+	asked = dump_object(wished);
+	kept = dump_object(spec);
+	json_decref(spec);
+	json_decref(wished);
+	return strcmp(asked, kept) == 0 && strcmp(metadata, row->metadata) == 0 &&
+	       strcmp(w->template ? w->template : "base", row->template) == 0;
+}
+
 /* The same create again: its sandbox, once it is up. 0 if there was none. */
 static int made_before(struct api *a, const char *tenant, const struct sandbox_wish *w,
 	sandbox_made_fn made, void *arg, struct err *err)
 {
 	struct store_sandbox row = {0};
 	struct sandbox *sb;
+	bool same;
 	int r;
 
 	if (!w->idempotency || !w->idempotency[0])
@@ -196,7 +220,10 @@ static int made_before(struct api *a, const char *tenant, const struct sandbox_w
 	if (r < 0)
 		return r;
 	sb = sandbox_any(a, row.id);
+	same = is_same(&row, w);
 	store_sandbox_done(&row);
+	if (!same)
+		return err_set(err, EEXIST, "the idempotency key was used for a different request");
 	if (sb && sb->row.state == SANDBOX_CREATING)
 		add_wait(sb, made, arg);
 	else if (sb && sb->row.state != SANDBOX_ENDING)

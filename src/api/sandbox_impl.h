@@ -10,7 +10,8 @@
  */
 #include "api/sandbox.h"
 
-#define SANDBOX_BUCKETS 4096
+#define SANDBOX_BUCKETS  4096
+#define SANDBOX_SPEC_MAX (200u << 10) /* bytes of JSON */
 
 struct api_sandboxes {
 	struct sandbox *first; /* newest first */

@@ -242,7 +242,7 @@ static void warden_connected(void *arg)
 static void warden_lost(void *arg)
 {
 	(void)arg;
-	api_log("warning", "", "the warden is gone; waiting for it to come back");
+	api_log("warn", "", "the warden is gone; waiting for it to come back");
 }
 
 static void warden_ended(const char *id, const char *reason, void *arg)

@@ -131,7 +131,7 @@ static void log_to(const char *level, const char *request, const char *text)
 }
 
 /* The query is left out: signed URLs carry their right there. */
-static void log_request(const struct http_request *r, void *arg)
+static void log_request(const struct http_request *r)
 {
 	char status[8], took[24];
 	AUTO_FREE char *path = text_format(
@@ -140,7 +140,6 @@ static void log_request(const struct http_request *r, void *arg)
 		text_format("%.*s", (int)(r->head.method.n < 16 ? r->head.method.n : 16),
 			r->head.method.p ? r->head.method.p : "");
 
-	(void)arg;
 	/* Traffic that works is counted in /metrics; what is logged is what somebody must look at. */
 	if (r->status < 500)
 		return;
@@ -235,12 +234,11 @@ static int start(struct role *r, struct err *err)
 	if (q >= 0 && !has_landlock)
 		role_log(ROLE_LOG_WARN, "confine", "missing", "landlock", NULL);
 	/* From here on nothing is trusted: not the store's bytes, not the warden's, not a client's. */
+	r->config.access = log_request;
 	if (q >= 0)
 		q = api_create(r->loop, &r->config, &r->api, err);
 	if (q < 0)
 		return q;
-	http_set_log(r->api->http, log_request);
-	http_set_log(r->api->local, log_request);
 	r->ready_look.fire = look_ready;
 	loop_timer_set(r->loop, &r->ready_look, 0);
 	return listen_all(r, err);

@@ -43,10 +43,8 @@ const struct verb verb_table[] = {
 	REMOTE_VERBS(REMOTE_ENTRY)
 	/* Started by `bawn attack` inside the box, from a sealed memfd. */
 	{"__attack", "", "", attack_inner_main, 1, NULL, 0},
-#ifdef HAVE_WARDEN
 	/* Started by `bawn serve`. */
 	{"role-warden", "", "", warden_main, 1, NULL, 0},
-#endif
 	{NULL, NULL, NULL, NULL, 1, NULL, 0},
 };
 

@@ -42,7 +42,7 @@ struct provider {
 	const char *tier;
 	/*
 	 * Start a sandbox. `released` is called when the guest runs and its walls are verified, with
-	 * the record to be made durable; a negative return kills the sandbox. Until then it
+	 * the record to be made durable, `walls` filled; a negative return kills the sandbox. Until then it
 	 * dies with this process; afterwards it does not. *ret_pidfd: its pid 1, owned by the caller.
 	 */
 	int (*start)(const struct spec *spec, const char *id, int listen_fd,

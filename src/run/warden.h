@@ -73,9 +73,10 @@ struct warden_client *warden_client_free(struct warden_client *c);
 DEFINE_AUTO(struct warden_client *, warden_client_free)
 
 /*
- * Ask; `answer` is called exactly once (LIST: once per BOX, then once with op LIST); with
- * code -ECONNRESET if the connection went before the answer: what happened is then unknown
- * until the next LIST. `m->number` is filled in.
+ * Ask; `answer` is called exactly once (LIST: once per BOX, then once with op LIST), from the loop,
+ * never from inside this call; with code -ECONNRESET if the connection went before the answer:
+ * what happened is then unknown until the next LIST. Number and padding are filled in; of *m only
+ * op, id and (START) spec count. -ENOTCONN while there is no warden: nothing will be called.
  */
 int warden_ask(struct warden_client *c, const struct warden_message *m, warden_answer_fn answer,
 	void *arg, struct err *err);
@@ -83,6 +84,13 @@ int warden_ask(struct warden_client *c, const struct warden_message *m, warden_a
 /* Where things are; the caller frees. */
 char *warden_guest_socket(const char *state, const char *id); /* <state>/boxes/<id>/guest.sock */
 char *warden_socket(const char *state);                       /* <state>/run/warden.sock */
+
+/*
+ * A non-blocking connection to a unix socket by a path of any length (the address itself takes only
+ * 107 bytes); for guest sockets SOCK_STREAM. -ECONNREFUSED if nobody listens, -EAGAIN if
+ * its backlog is full.
+ */
+int warden_connect(const char *path, int type, struct err *err);
 
 /* The warden's side: check a question; < 0 names the bad field. Pure, fuzzed. */
 int warden_check(const void *packet, size_t n, struct warden_message *ret, struct err *err);

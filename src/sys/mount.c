@@ -287,6 +287,14 @@ int mount_attach(int fd, int target_fd, struct err *err)
 	return 0;
 }
 
+void mount_detach(int fd)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	(void)umount2(path, MNT_DETACH);
+}
+
 int mount_pivot(int root_fd, struct err *err)
 {
 	if (fchdir(root_fd) < 0)

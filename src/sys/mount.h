@@ -59,3 +59,6 @@ int mount_attach(int fd, int target_fd, struct err *err);
 
 /* Make the mount root_fd our root, detach the old one, stand at "/". */
 int mount_pivot(int root_fd, struct err *err);
+
+/* Take an attached mount out of our mount namespace; fd itself stays usable. Best effort. */
+void mount_detach(int fd);

@@ -31,6 +31,14 @@ void apply_init(struct apply *a, const struct plan *plan)
 	a->mask_fds[0] = a->mask_fds[1] = -EBADF;
 }
 
+void apply_unpark(struct apply *a, int slot)
+{
+	if (a->is_parked[slot] && a->slots[slot] >= 0)
+		mount_detach(a->slots[slot]);
+	a->is_parked[slot] = false;
+	closep(&a->slots[slot]);
+}
+
 void apply_done(struct apply *a)
 {
 	for (int i = 0; i < PLAN_SLOTS_MAX; i++)
@@ -141,11 +149,12 @@ static int try_overlay(struct apply *a, const struct op *op, struct err *err)
 
 static int do_overlay(struct apply *a, const struct op *op, struct err *err)
 {
+	static bool is_apart; /* this process has its own mount namespace already */
 	int r = a->must_park ? -EINVAL : try_overlay(a, op, err);
 
 	if (r != -EINVAL)
 		return r;
-	if (!a->must_park && op->side == OP_SIDE_HOST) {
+	if (!is_apart && op->side == OP_SIDE_HOST) {
 		/*
 		 * Parking must not be seen by the host: a mount namespace of our own, for this
 		 * process only.
@@ -155,6 +164,7 @@ static int do_overlay(struct apply *a, const struct op *op, struct err *err)
 		r = mount_make_private(err);
 		if (r < 0)
 			return r;
+		is_apart = true;
 	}
 	a->must_park = true;
 	r = park(a, op->lower, err);
@@ -193,6 +203,8 @@ static int do_empty(struct apply *a, const struct op *op, struct err *err)
 
 	if (fd < 0)
 		return err_sys(err, "make '%s'", op->path);
+	if (op->text && write(fd, op->text, strlen(op->text)) != (ssize_t)strlen(op->text))
+		return err_sys(err, "write '%s'", op->path);
 	return give(a, a->slots[op->slot], op, err);
 }
 

@@ -36,7 +36,7 @@ void box_options_init(struct box_options *o)
 	*o = (struct box_options){.stdio = {0, 1, 2}, .exec_fd = -EBADF, .want_explain = true};
 }
 
-static void box_init(struct box *b, const struct spec *wanted, const struct spec *spec,
+void box_init(struct box *b, const struct spec *wanted, const struct spec *spec,
 	const struct box_options *o, struct box_result *result)
 {
 	memset(b, 0, sizeof(*b));
@@ -68,7 +68,7 @@ static int check_streams(const struct box_options *o, struct err *err)
 	return 0;
 }
 
-static int prepare(struct box *b, struct err *err)
+int box_prepare(struct box *b, struct err *err)
 {
 	struct host_view_who who = {
 		.home = facts_home(b->o->environ), .work_dir = b->spec->work_dir};
@@ -136,7 +136,7 @@ static int preferred_namespace(const struct box *b)
 	return -1;
 }
 
-static int clone_init(struct box *b, struct err *err)
+int box_clone(struct box *b, struct err *err)
 {
 	int cgroup_fd = b->cgroup ? cgroup_clone_fd(b->cgroup) : -EBADF, pair[2], r;
 
@@ -197,7 +197,7 @@ static int send_mounts(struct box *b, struct err *err)
 
 			if (fd < 0)
 				return fd;
-			closep(&b->apply.slots[op->slot]);
+			apply_unpark(&b->apply, op->slot);
 			b->apply.slots[op->slot] = fd;
 		}
 		fds[n] = b->apply.slots[op->slot];
@@ -235,7 +235,7 @@ static void read_outside(struct box *b)
 	}
 }
 
-static int populate(struct box *b, struct err *err)
+int box_populate(struct box *b, struct err *err)
 {
 	int r = b->late_join ? cgroup_join(b->cgroup, b->pid, err) : 0;
 
@@ -267,6 +267,9 @@ static int populate(struct box *b, struct err *err)
 	if (r < 0)
 		return r;
 	keep_store(b);
+	/* This process lives on: so would what it parked, and the store below it. */
+	for (int i = 0; b->o->resident && i < PLAN_SLOTS_MAX; i++)
+		apply_unpark(&b->apply, i);
 	apply_done(&b->apply);
 	return 0;
 }
@@ -335,7 +338,7 @@ static int keep_changes(struct box *b, struct err *err)
 }
 
 /* Undo in reverse; every step also after a failure of an earlier one. */
-static int unmake(struct box *b, struct err *err)
+int box_unmake(struct box *b, struct err *err)
 {
 	struct err first = {0}, why = {0};
 	int status;
@@ -357,7 +360,7 @@ static int unmake(struct box *b, struct err *err)
 	return 0;
 }
 
-static void box_done(struct box *b)
+void box_done(struct box *b)
 {
 	int *fds[] = {&b->range_fd, &b->init_fd, &b->init_peer, &b->command_fd, &b->command_peer,
 		&b->pidfd, &b->listener_fd, &b->master_fd, &b->store_fd, &b->signal_fd,
@@ -377,16 +380,16 @@ static void box_done(struct box *b)
 static int run_once(struct box *b, struct err *err)
 {
 	struct err undo = {0};
-	int r = prepare(b, err);
+	int r = box_prepare(b, err);
 
 	if (r >= 0)
 		r = catch_signals(b, err);
 	if (r >= 0)
 		r = make_cgroup(b, err);
 	if (r >= 0)
-		r = clone_init(b, err);
+		r = box_clone(b, err);
 	if (r >= 0) {
-		r = populate(b, err);
+		r = box_populate(b, err);
 		/* If the other half failed first, its reason is the one to tell. */
 		if (r < 0)
 			(void)supervise_collect_error(b, err);
@@ -395,7 +398,7 @@ static int run_once(struct box *b, struct err *err)
 		r = supervise(b, err);
 	if (r >= 0)
 		explain_end(b);
-	if (unmake(b, &undo) < 0 && r >= 0) {
+	if (box_unmake(b, &undo) < 0 && r >= 0) {
 		*err = undo;
 		r = -undo.code;
 	}
@@ -405,7 +408,7 @@ static int run_once(struct box *b, struct err *err)
 	return r;
 }
 
-static int refuse(const struct box *b, struct err *err)
+int box_refuse(const struct box *b, struct err *err)
 {
 	const char *name = b->failed >= 0 ? wall_name((enum wall)b->failed) : NULL;
 
@@ -436,7 +439,7 @@ int box_run(const struct spec *wanted, const struct box_options *o, struct box_r
 		(void)clock_gettime(CLOCK_MONOTONIC, &box.started);
 		r = run_once(&box, err);
 		if (r < 0)
-			(void)refuse(&box, err);
+			(void)box_refuse(&box, err);
 		box_done(&box);
 		if (r >= 0 || box.failed < 0 || spec.walls[box.failed] != WALL_LEVEL_PREFERRED)
 			return r;
@@ -455,7 +458,7 @@ int box_plan(const struct spec *spec, const struct box_options *o, bool as_json,
 	int r;
 
 	box_init(&box, spec, spec, o, &result);
-	r = prepare(&box, err);
+	r = box_prepare(&box, err);
 	if (r >= 0)
 		r = plan_print(&box.plan, as_json, out, err);
 	box_done(&box);

@@ -27,6 +27,12 @@ struct box_options {
 	int exec_fd;         /* >= 0: start this (sealed memfd) instead of looking up argv[0] */
 	const int *pass_fds; /* further descriptors the command gets, as the same numbers */
 	size_t pass_fds_n;
+	const int *pass_as; /* other numbers for them inside; NULL = the same */
+	/*
+	 * The box outlives its maker (run/process/resident): nobody will listen to its filter,
+	 * poll its limits or clean up after it, and it has leaves of this name. NULL = not so.
+	 */
+	const char *resident;
 	char **environ;    /* the caller's environment, for pass_env */
 	bool want_explain; /* watch writes and connects, to explain refusals */
 	/* Called once the command has been exec'd (its host pid); may be NULL. */

@@ -94,6 +94,19 @@ int janitor_start(struct box *b, struct err *err);
 int janitor_tell_box(struct box *b, struct err *err);
 void janitor_stop(struct box *b);
 
+/*
+ * box.c: the steps of a box's life. box_init() first, box_done() last; box_populate() after
+ * box_clone(). The box can be told of in box_refuse() when one of them failed.
+ */
+void box_init(struct box *b, const struct spec *wanted, const struct spec *spec,
+	const struct box_options *o, struct box_result *result);
+int box_prepare(struct box *b, struct err *err);
+int box_clone(struct box *b, struct err *err);
+int box_populate(struct box *b, struct err *err);
+int box_unmake(struct box *b, struct err *err);
+int box_refuse(const struct box *b, struct err *err);
+void box_done(struct box *b);
+
 /* box.c: protected names the box made are moved out of the way. */
 int box_hold_back(struct box *b, struct err *err);
 

@@ -85,6 +85,20 @@ static int place_stdio(const struct box *b, int slave, struct err *err)
 	return 0;
 }
 
+/* Descriptors that have other numbers inside; nothing of ours may stand in their place. */
+static int place_passed(const struct box *b, int *sock, struct err *err)
+{
+	for (size_t i = 0; b->o->pass_as && i < b->o->pass_fds_n; i++) {
+		int to = b->o->pass_as[i];
+
+		if (*sock == to)
+			*sock = fcntl(*sock, F_DUPFD_CLOEXEC, to + 1);
+		if (*sock < 0 || dup2(b->o->pass_fds[i], to) < 0)
+			return err_sys(err, "set up descriptor %d", to);
+	}
+	return 0;
+}
+
 static uint64_t fs_type(const char *path)
 {
 	struct statfs st;
@@ -213,11 +227,13 @@ _Noreturn void command_main(struct box *b, int slave)
 	closep(&b->init_peer);
 	(void)umask(b->umask);
 	apply_init(a, &b->plan);
-	a->keep_fds = b->o->pass_fds;
+	a->keep_fds = b->o->pass_as ? b->o->pass_as : b->o->pass_fds;
 	a->keep_n = b->o->pass_fds_n;
 	r = take_session(b, slave, &err);
 	if (r >= 0)
 		r = place_stdio(b, slave, &err);
+	if (r >= 0)
+		r = place_passed(b, &sock, &err);
 	if (r >= 0)
 		r = apply_side(a, OP_SIDE_COMMAND, &err);
 	if (r < 0)

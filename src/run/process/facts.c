@@ -259,7 +259,8 @@ int facts_gather(
 	if (r < 0)
 		return r;
 	f.is_host_root = r > 0;
-	if (wants_cgroup(s))
+	f.is_resident = o->resident;
+	if (wants_cgroup(s) || f.is_resident)
 		f.cgroup = cgroup_detect(&f.cgroup_controllers);
 	f.landlock_abi = landlock_abi();
 	f.has_tty = is_terminal(o);

@@ -219,12 +219,21 @@ static void reap(int sock, pid_t command)
 	}
 }
 
-static void obey(int sock, pid_t command)
+/* From here on the box stands by itself: it ends with its command, or is killed by name. */
+static void live_on(int *sock)
+{
+	if (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0)
+		_exit(127);
+	report(*sock, WIRE_RELEASE, 0);
+	closep(sock);
+}
+
+static void obey(int *sock, pid_t command)
 {
 	struct wire w = {0};
 	struct err err;
 	size_t no_fds = 0;
-	ssize_t n = sock_receive(sock, &w, sizeof(w), NULL, &no_fds, &err);
+	ssize_t n = sock_receive(*sock, &w, sizeof(w), NULL, &no_fds, &err);
 
 	if (n <= 0)
 		_exit(127);
@@ -239,19 +248,19 @@ static void obey(int sock, pid_t command)
 		break;
 	case WIRE_FREEZE: kill_all(command, w.number); break;
 	case WIRE_KILL: kill_all(command, SIGKILL); break;
+	case WIRE_RELEASE: live_on(sock); break;
 	default: break;
 	}
 }
 
 static _Noreturn void watch(int sock, pid_t command, int signals, int guard)
 {
-	struct pollfd p[3] = {
-		{.fd = sock, .events = POLLIN},
-		{.fd = signals, .events = POLLIN},
-		{.fd = guard, .events = POLLIN},
-	};
-
 	for (;;) {
+		struct pollfd p[3] = {
+			{.fd = sock, .events = POLLIN}, /* < 0 once released */
+			{.fd = signals, .events = POLLIN},
+			{.fd = guard, .events = POLLIN},
+		};
 		struct signalfd_siginfo si;
 
 		/* The command may have ended before the first poll: look, then wait. */
@@ -265,7 +274,7 @@ static _Noreturn void watch(int sock, pid_t command, int signals, int guard)
 			guard_check(&init_apply, report_fallen, &sock);
 		}
 		if (p[0].revents)
-			obey(sock, command);
+			obey(&sock, command);
 	}
 }
 
@@ -311,6 +320,39 @@ static void let_go_of_mounts(struct apply *a)
 		a->slots[slot] = store;
 }
 
+/*
+ * A resident box's maker has much that is not ours: its connections, the pidfds and locks of other
+ * boxes, its log. What we held of it would live as long as this box.
+ */
+static int let_go_of_maker(const struct box *b, struct err *err)
+{
+	int keep[8] = {
+		b->init_peer, b->command_peer, b->range_fd, b->facts.template_fd, b->o->exec_fd};
+	size_t n = 5;
+	AUTO_FD int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return err_sys(err, "open '/dev/null'");
+	for (int i = 0; i < 3; i++)
+		if (dup2(null, i) < 0)
+			return err_sys(err, "set up descriptor %d", i);
+	for (size_t i = 0; i < b->o->pass_fds_n && n < sizeof(keep) / sizeof(keep[0]); i++)
+		keep[n++] = b->o->pass_fds[i];
+	if (null < 3)
+		null = -EBADF;
+	else
+		closep(&null);
+	return process_close_except(keep, n, err);
+}
+
+/* The command has them now; a socket that we held too would not be dead when the command is. */
+static void let_go_of_command(const struct box *b)
+{
+	(void)close(b->o->exec_fd);
+	for (size_t i = 0; i < b->o->pass_fds_n; i++)
+		(void)close(b->o->pass_fds[i]);
+}
+
 _Noreturn void init_main(struct box *b)
 {
 	int sock = b->init_peer, master = -EBADF, slave = -EBADF, pidfd = -EBADF, signals, guard;
@@ -328,6 +370,8 @@ _Noreturn void init_main(struct box *b)
 	closep(&b->command_fd);
 	closep(&b->janitor_fd);
 	closep(&b->signal_fd);
+	if (b->o->resident && let_go_of_maker(b, &err) < 0)
+		fail(sock, -1, &err);
 	b->umask =
 		umask(0); /* the modes of a plan are meant as they are; the command gets it back */
 	hide_arguments();
@@ -363,6 +407,8 @@ _Noreturn void init_main(struct box *b)
 	 * The slave stays open here, or the terminal hangs up between two of the box's processes.
 	 */
 	closep(&b->command_peer);
+	if (b->o->resident)
+		let_go_of_command(b);
 	guard = guard_open(&b->plan);
 	/* What fell before there was a watch. */
 	guard_check(a, report_fallen, &sock);

@@ -197,10 +197,13 @@ static void choose_cgroup(const struct spec *s, const struct plan_facts *f, stru
 		/* io has no stand-in; the others fall back to rlimits (plan_command.c). */
 		if (!has && rows[i].wall == WALL_IO && s->walls[WALL_IO] == WALL_LEVEL_REQUIRED)
 			p->cgroup_required |= rows[i].bit;
-		if (!has)
+		if (!has && !f->is_resident)
 			p->watch |= rows[i].watch;
 		p->want_cgroup |= has;
 	}
+	/* To count and to kill by, limits or not. */
+	if (f->is_resident && (f->cgroup_controllers & (CGROUP_MEMORY | CGROUP_CPU | CGROUP_PIDS)))
+		p->want_cgroup = true;
 }
 
 int plan_build(const struct spec *spec, const struct plan_facts *facts,

@@ -44,7 +44,7 @@ enum op_kind {
 	OP_OVERLAY, /* slot <- overlay of slot `lower` with directory `text` of slot `upper` */
 	/* fill a tmpfs */
 	OP_DIR,     /* directory path in slot: mode, uid, gid */
-	OP_EMPTY,   /* empty file path in slot */
+	OP_EMPTY,   /* file path in slot, empty or holding text */
 	OP_SYMLINK, /* symlink path -> text in slot */
 	OP_NODE,    /* device path ("null") in slot */
 	OP_SEAL,    /* slot becomes read-only */
@@ -123,6 +123,7 @@ struct plan_facts {
 	bool has_cpu_dir;   /* /sys/devices/system/cpu */
 	bool has_dpkg;      /* /var/lib/dpkg */
 	bool has_tty;       /* one of the command's streams is a terminal */
+	bool is_resident;   /* outlives its maker: no listener, no polling, always a cgroup */
 	/* who the command runs as, inside */
 	uid_t box_uid;
 	gid_t box_gid;

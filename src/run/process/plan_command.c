@@ -166,12 +166,14 @@ static void add_landlock(
 	op->number = !s->want_loopback;
 }
 
-static void add_seccomp(
-	struct plan *p, const struct spec *s, const struct host_view *v, bool want_explain)
+static void add_seccomp(struct plan *p, const struct spec *s, const struct plan_facts *f,
+	const struct host_view *v, bool want_explain)
 {
-	unsigned flags = SECCOMP_NOTIFY;
+	/* A call shown to a listener that has gone would fail with ENOSYS, not EPERM. */
+	unsigned flags = f->is_resident ? 0 : SECCOMP_NOTIFY;
 	struct op *op;
 
+	want_explain = want_explain && !f->is_resident;
 	if (want_explain && wanted(s, WALL_NET))
 		flags |= SECCOMP_WATCH_CONNECT;
 	if (want_explain && s->root == SPEC_ROOT_HOST && wanted(s, WALL_ROOT))
@@ -191,7 +193,7 @@ static void add_filters(struct plan *p, const struct spec *s, const struct plan_
 	if (wanted(s, WALL_LANDLOCK))
 		add_landlock(p, s, f, v);
 	if (wanted(s, WALL_SECCOMP))
-		add_seccomp(p, s, v, want_explain);
+		add_seccomp(p, s, f, v, want_explain);
 }
 
 int plan_add_command(struct plan *p, const struct spec *s, const struct plan_facts *f,

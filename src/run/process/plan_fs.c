@@ -204,6 +204,32 @@ static void add_host_root(struct builder *b)
 		add_submounts(b, false);
 }
 
+/* A file of the box's own in place of the template's: born in the overlay's upper layer. */
+static void upper_file(struct builder *b, const char *path, char *take_text)
+{
+	struct op *op = plan_add(b->p, OP_EMPTY, b->maker, WALL_ROOT);
+
+	op->slot = b->store;
+	op->path = text_format("root/u/%s", path);
+	op->text = take_text;
+	op->mode = 0644;
+}
+
+/* sudo and many servers look their own host name up. */
+static void add_hostname(struct builder *b)
+{
+	const char *name = b->s->hostname;
+
+	if (!name || strcmp(name, "bawn") == 0 || b->s->walls[WALL_UTS] == WALL_LEVEL_OFF)
+		return;
+	store_dir(b, "root/u/etc", 0755, false);
+	upper_file(b, "etc/hostname", text_format("%s\n", name));
+	upper_file(b, "etc/hosts",
+		text_format("127.0.0.1 localhost\n127.0.1.1 %s\n"
+			    "::1 localhost ip6-localhost ip6-loopback\n",
+			name));
+}
+
 static void add_base_root(struct builder *b)
 {
 	int usr = tree(b, "/usr", MOUNT_RDONLY, WALL_ROOT);
@@ -211,6 +237,7 @@ static void add_base_root(struct builder *b)
 	bool is_root = b->f->box_uid == 0;
 
 	set_root(b, overlay(b, lower, "root", WALL_ROOT));
+	add_hostname(b);
 	/*
 	 * Copying up a file of an id that is not mapped fails with EOVERFLOW, so
 	 * without idmapped mounts /usr cannot be writable, only read.

@@ -136,7 +136,7 @@ static void limits(const struct box *b, struct wall_record *w)
 	struct cgroup_limits got = b->limits;
 
 	limit(&w[WALL_MEMORY], want->memory_max, got.memory_max, rb->data <= want->memory_max,
-		"per process, and the sum polled");
+		b->facts.is_resident ? "per process" : "per process, and the sum polled");
 	limit(&w[WALL_CPU], want->cpu_milli, got.cpu_milli, rb->nice > 0, "lower priority only");
 	limit(&w[WALL_PIDS], want->pids_max, got.pids_max, rb->nproc <= want->pids_max,
 		"RLIMIT_NPROC, counted per id of the box");

@@ -12,6 +12,7 @@
  *    | SIGNAL, TERM, KILL ------>|                            |
  *    |<-- STOPPED, FELL, EXIT ---|                            |
  *
+ * A resident box is let go once it runs: RELEASE, answered by RELEASE, and no word more.
  * ERR may come from either side of the box at any time. Fixed layout, one packet
  * each. Until READY only our own code runs on the other ends; pid 1 is ours for ever.
  */
@@ -34,6 +35,7 @@ enum wire_type {
 	WIRE_FELL, /* number: the operation whose mask had to be put back */
 	WIRE_EXIT,
 	WIRE_ERR,
+	WIRE_RELEASE, /* live on without us; answered by the same */
 };
 
 enum wire_namespace {

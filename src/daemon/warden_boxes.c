@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * daemon/warden_boxes - the sandboxes of this installation: made, adopted, watched, ended.
+ *
+ *                    start, adopt         STOP                 pidfd fires
+ *   (directory) ------------------> UP ----------> STOPPING -----------------+
+ *                                   |                                        v
+ *                                   +----- pidfd fires: ENDED ----------> OVER ---> gone
+ *                                                                          ^ |
+ *                                                          retry, each 1 s +-+ what will not go
+ *
+ * W1  <state>/boxes/<id>/ exists before anything of the sandbox does, and until all of it is gone.
+ * W2  A sandbox that outlives us has its record in there (run/process/resident).
+ * W3  So a start of the warden finds, by that directory alone, all there is: it adopts
+ *     what lives and removes the rest.
+ *
+ * <id>/guest.sock is the guest's listening socket; only the api role may connect to it.
+ */
+#include "base/mem.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "daemon/log.h"
+#include "daemon/warden_impl.h"
+#include "sys/process.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define BOXES_MAX   16384
+#define BACKLOG     64
+#define PATIENCE_MS 5000 /* from SIGKILL until an asker is told that it does not end */
+#define RETRY_MS    1000
+
+enum box_state { BOX_UP, BOX_STOPPING, BOX_OVER };
+
+struct waiter {
+	warden_stopped_fn stopped;
+	void *arg;
+	uint64_t number;
+	struct waiter *next;
+};
+
+struct live {
+	struct provider_record rec;
+	const struct provider *provider;
+	struct warden_boxes *boxes;
+	enum box_state state;
+	int pidfd;
+	bool is_oom; /* decided when it was over */
+	struct loop_watch watch;
+	struct loop_timer timer; /* STOPPING: patience; OVER: the next try */
+	struct loop_task free;
+	struct waiter *waiters;
+};
+
+struct warden_boxes {
+	struct warden_boxes_config c;
+	int dir; /* <state>/boxes */
+	struct live **v;
+	size_t n, room;
+};
+
+static struct live *find(struct warden_boxes *b, const char *id)
+{
+	for (size_t i = 0; i < b->n; i++)
+		if (strcmp(b->v[i]->rec.id, id) == 0)
+			return b->v[i];
+	return NULL;
+}
+
+static void answer_waiters(struct live *l, const struct err *err)
+{
+	while (l->waiters) {
+		struct waiter *w = l->waiters;
+
+		l->waiters = w->next;
+		w->stopped(l->rec.id, err, w->arg, w->number);
+		free(w);
+	}
+}
+
+static int remove_directory(struct warden_boxes *b, const char *id, struct err *err)
+{
+	static const char *const files[] = {"guest.sock", "record.new", "record"};
+	AUTO_FD int dir = openat(b->dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (dir < 0)
+		return errno == ENOENT ? 0 : err_sys(err, "open 'boxes/%s'", id);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (unlinkat(dir, files[i], 0) < 0 && errno != ENOENT)
+			return err_sys(err, "remove 'boxes/%s/%s'", id, files[i]);
+	if (unlinkat(b->dir, id, AT_REMOVEDIR) < 0)
+		return err_sys(err, "remove 'boxes/%s'", id);
+	return 0;
+}
+
+/* Everything of it that is left, the directory last: W1. */
+static int remove_all(struct warden_boxes *b, const struct provider *p,
+	const struct provider_record *rec, struct err *err)
+{
+	int r = p->stop(rec, err);
+
+	return r < 0 ? r : remove_directory(b, rec->id, err);
+}
+
+static void free_live(struct loop_task *t)
+{
+	struct live *l = (struct live *)(void *)((char *)t - offsetof(struct live, free));
+
+	free(l);
+}
+
+static void forget_live(struct live *l)
+{
+	struct warden_boxes *b = l->boxes;
+	struct err ignored;
+
+	(void)loop_watch_set(b->c.loop, &l->watch, 0, &ignored);
+	loop_timer_cancel(b->c.loop, &l->timer);
+	closep(&l->pidfd);
+	for (size_t i = 0; i < b->n; i++)
+		if (b->v[i] == l) {
+			b->v[i] = b->v[--b->n];
+			break;
+		}
+	loop_defer(b->c.loop, &l->free);
+}
+
+/* It has ended: clean up, tell who asked, or everybody if nobody did. */
+static void conclude(struct live *l)
+{
+	struct warden_boxes *b = l->boxes;
+	enum box_state was = l->state;
+	struct err err = {0};
+	struct err none = {0};
+
+	l->state = BOX_OVER;
+	if (was == BOX_UP)
+		b->c.ended(l->rec.id, l->is_oom ? "oom" : "exited", b->c.arg);
+	if (remove_all(b, l->provider, &l->rec, &err) < 0) {
+		role_log(ROLE_LOG_ERROR, "sandbox does not go", "sandbox", l->rec.id, "error",
+			err.msg, NULL);
+		answer_waiters(l, &err);
+		loop_timer_set(b->c.loop, &l->timer, RETRY_MS);
+		return;
+	}
+	answer_waiters(l, &none);
+	forget_live(l);
+}
+
+/* A limit's kill tells in the leaf's count, and in how pid 1 ended if it was our child. */
+static bool was_oom(const struct live *l, const siginfo_t *si, bool has_status)
+{
+	struct provider_usage u = {0};
+	struct err ignored;
+
+	if (l->provider->usage(&l->rec, &u, &ignored) < 0 || u.oom_kills == 0)
+		return false;
+	return !has_status || si->si_code != CLD_EXITED || si->si_status != 0;
+}
+
+static void on_pidfd(struct loop_watch *w, uint32_t events)
+{
+	struct live *l = (struct live *)(void *)((char *)w - offsetof(struct live, watch));
+	siginfo_t si = {0};
+	struct err ignored;
+	bool is_ours = waitid(P_PIDFD, (id_t)l->pidfd, &si, WEXITED | WNOHANG) == 0;
+
+	(void)events;
+	(void)loop_watch_set(l->boxes->c.loop, &l->watch, 0, &ignored);
+	loop_timer_cancel(l->boxes->c.loop, &l->timer);
+	l->is_oom = was_oom(l, &si, is_ours);
+	conclude(l);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct live *l = (struct live *)(void *)((char *)t - offsetof(struct live, timer));
+	struct err err = {0};
+
+	if (l->state == BOX_OVER) {
+		conclude(l);
+		return;
+	}
+	(void)err_set(&err, EBUSY, "it was killed %d s ago and does not end", PATIENCE_MS / 1000);
+	answer_waiters(l, &err);
+}
+
+static int add(struct warden_boxes *b, const struct provider *p, const struct provider_record *rec,
+	int take_pidfd, struct err *err)
+{
+	struct live *l = MEM_NEW(struct live);
+	int r;
+
+	l->rec = *rec;
+	l->provider = p;
+	l->boxes = b;
+	l->pidfd = take_pidfd;
+	l->watch = (struct loop_watch){.fd = take_pidfd, .ready = on_pidfd};
+	l->timer.fire = on_timer;
+	l->free.run = free_live;
+	r = loop_watch_set(b->c.loop, &l->watch, EPOLLIN, err);
+	if (r < 0) {
+		closep(&l->pidfd);
+		free(l);
+		return r;
+	}
+	if (b->n == b->room) {
+		b->room = b->room ? b->room * 2 : 64;
+		b->v = mem_must(realloc(b->v, b->room * sizeof(*b->v)));
+	}
+	b->v[b->n++] = l;
+	return 0;
+}
+
+/* ---- start ---- */
+
+struct making {
+	int dir;
+	struct provider_record rec;
+	struct wall_record *walls; /* filled when `released` is called */
+};
+
+static int on_released(const struct provider_record *rec, void *arg)
+{
+	struct making *m = arg;
+	struct err err;
+
+	m->rec = *rec;
+	return warden_record_write(m->dir, rec, m->walls, &err);
+}
+
+/* By way of the directory's descriptor: an address holds only 107 bytes. */
+static int listen_guest(const struct warden_boxes *b, int dir, struct err *err)
+{
+	AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	mode_t mask = umask(0177);
+	int r;
+
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/guest.sock", dir);
+	r = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)&at, sizeof(at));
+	(void)umask(mask);
+	if (r < 0)
+		return err_sys(err, "make 'guest.sock'");
+	if (b->c.api_uid != geteuid() &&
+		fchownat(dir, "guest.sock", b->c.api_uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(err, "give 'guest.sock' to the api role");
+	if (listen(fd, BACKLOG) < 0)
+		return err_sys(err, "listen on 'guest.sock'");
+	return TAKE_FD(fd);
+}
+
+static int make_spec(const struct warden_spec *w, struct spec *s, struct err *err)
+{
+	int r = strv_add(&s->argv, "bawn-guest", err);
+
+	s->root = SPEC_ROOT_BASE;
+	s->user = mem_strdup("root"); /* of the box: it starts programs as anybody in it */
+	s->cwd = mem_strdup("/");
+	s->hostname = w->hostname[0] ? mem_strdup(w->hostname) : NULL;
+	s->allow_sudo = w->allow_sudo;
+	s->want_loopback = w->want_loopback;
+	s->limits = (struct spec_limits){
+		.memory_max = w->memory_max,
+		.cpu_milli = w->cpu_milli,
+		.pids_max = w->pids_max,
+		.disk_max = w->disk_max,
+		.open_files = w->open_files ? w->open_files : s->limits.open_files,
+	};
+	s->walls[WALL_CPU] = WALL_LEVEL_PREFERRED; /* off again below if there is no limit */
+	return r < 0 ? r : spec_validate(s, err);
+}
+
+static void tell_walls(const struct wall_record *walls, struct warden_message *ret)
+{
+	for (int i = 0; i < WALL_COUNT; i++) {
+		ret->walls.requested[i] = (uint8_t)walls[i].requested;
+		ret->walls.enforced[i] = (uint8_t)walls[i].enforced;
+		(void)snprintf(ret->walls.detail[i], WARDEN_DETAIL_MAX, "%.*s",
+			WARDEN_DETAIL_MAX - 1, walls[i].detail);
+	}
+}
+
+static int make(struct warden_boxes *b, const struct provider *p, const struct warden_message *m,
+	struct making *making, struct err *err)
+{
+	AUTO_FD int sock = listen_guest(b, making->dir, err);
+	struct spec spec;
+	int r = sock, pidfd = -EBADF;
+
+	if (r < 0)
+		return r;
+	spec_init(&spec);
+	r = make_spec(&m->spec, &spec, err);
+	if (r >= 0)
+		r = p->start(&spec, m->id, sock, on_released, making, making->walls, &pidfd, err);
+	spec_done(&spec);
+	return r < 0 ? r : add(b, p, &making->rec, pidfd, err);
+}
+
+int warden_boxes_start(struct warden_boxes *b, const struct warden_message *m,
+	struct warden_message *ret, struct err *err)
+{
+	const struct provider *p = provider_find(m->spec.tier);
+	struct provider_record left = {0};
+	static struct wall_record walls[WALL_COUNT];
+	struct making making = {.dir = -EBADF, .walls = walls};
+	AUTO_FD int dir = -EBADF;
+	int r;
+
+	if (!p)
+		return err_set(err, ENOENT, "no tier '%s'; this server has: process", m->spec.tier);
+	if (strcmp(m->spec.template, "base") != 0)
+		return err_set(err, ENOENT, "no template '%s'", m->spec.template);
+	if (b->n >= BOXES_MAX)
+		return err_set(err, EBUSY, "there are %zu sandboxes already", b->n);
+	if (mkdirat(b->dir, m->id, 0711) < 0)
+		return err_sys(err, "make 'boxes/%s'", m->id);
+	(void)snprintf(left.id, sizeof(left.id), "%s", m->id);
+	dir = openat(b->dir, m->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		r = err_sys(err, "open 'boxes/%s'", m->id);
+	else
+		r = fchmod(dir, 0711) < 0 ? err_sys(err, "chmod 'boxes/%s'", m->id) : 0;
+	making.dir = dir;
+	memset(walls, 0, sizeof(walls));
+	if (r >= 0)
+		r = make(b, p, m, &making, err);
+	if (r < 0) {
+		struct err ignored;
+
+		/* A record was written if it was up and could not be watched: then stop by it. */
+		(void)remove_all(b, p, making.rec.id[0] ? &making.rec : &left, &ignored);
+		return r;
+	}
+	tell_walls(walls, ret);
+	return 0;
+}
+
+/* ---- stop, usage, list ---- */
+
+static void add_waiter(struct live *l, warden_stopped_fn stopped, void *arg, uint64_t number)
+{
+	struct waiter *w = MEM_NEW(struct waiter);
+
+	*w = (struct waiter){stopped, arg, number, l->waiters};
+	l->waiters = w;
+}
+
+void warden_boxes_stop(struct warden_boxes *b, const char *id, warden_stopped_fn stopped, void *arg,
+	uint64_t number)
+{
+	struct live *l = find(b, id);
+	struct err err = {0};
+
+	if (!l) {
+		struct provider_record left = {0};
+
+		(void)snprintf(left.id, sizeof(left.id), "%s", id);
+		(void)remove_all(b, &provider_process, &left, &err);
+		stopped(id, &err, arg, number);
+		return;
+	}
+	add_waiter(l, stopped, arg, number);
+	if (l->state == BOX_UP) {
+		struct err ignored;
+
+		/* Everything in it dies with pid 1, and pid 1 is over when all of it is. */
+		(void)process_signal(l->pidfd, SIGKILL, &ignored);
+		l->state = BOX_STOPPING;
+	}
+	if (l->state == BOX_STOPPING)
+		loop_timer_set(b->c.loop, &l->timer, PATIENCE_MS);
+}
+
+void warden_boxes_forget(struct warden_boxes *b, void *arg)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		struct waiter **p = &b->v[i]->waiters;
+
+		while (*p) {
+			struct waiter *w = *p;
+
+			if (w->arg != arg) {
+				p = &w->next;
+				continue;
+			}
+			*p = w->next;
+			free(w);
+		}
+	}
+}
+
+int warden_boxes_usage(
+	struct warden_boxes *b, const char *id, struct provider_usage *ret, struct err *err)
+{
+	struct live *l = find(b, id);
+
+	if (!l || l->state != BOX_UP)
+		return err_set(err, ENOENT, "no sandbox '%s'", id);
+	return l->provider->usage(&l->rec, ret, err);
+}
+
+int warden_boxes_each(
+	struct warden_boxes *b, int (*each)(const struct warden_message *m, void *arg), void *arg)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < b->n; i++) {
+		const struct live *l = b->v[i];
+		struct warden_message m = {.op = WARDEN_BOX};
+		struct wall_record walls[WALL_COUNT] = {0};
+		struct provider_record rec;
+		struct err ignored;
+		AUTO_FD int dir = -EBADF;
+
+		if (l->state != BOX_UP)
+			continue;
+		/* Not kept in memory: every sandbox is a child of this process, pages and all. */
+		dir = openat(b->dir, l->rec.id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (dir >= 0)
+			(void)warden_record_read(dir, &rec, walls, &ignored);
+		memcpy(m.id, l->rec.id, sizeof(m.id));
+		tell_walls(walls, &m);
+		r = each(&m, arg);
+	}
+	return r;
+}
+
+/* ---- at the start ---- */
+
+static bool is_id(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789");
+
+	return n > 0 && n < PROVIDER_ID_MAX && s[n] == 0;
+}
+
+static void take_over(struct warden_boxes *b, const char *id)
+{
+	const struct provider *p = &provider_process;
+	struct provider_record rec = {0}, left = {0};
+	struct err err = {0};
+	AUTO_FD int dir = openat(b->dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int pidfd = -EBADF;
+
+	(void)snprintf(left.id, sizeof(left.id), "%s", id);
+	if (dir >= 0 && warden_record_read(dir, &rec, NULL, &err) >= 0 && strcmp(rec.id, id) == 0 &&
+		provider_find(rec.tier)) {
+		p = provider_find(rec.tier);
+		pidfd = p->open(&rec, &err);
+		left = rec;
+	}
+	if (pidfd >= 0 && add(b, p, &rec, pidfd, &err) >= 0)
+		return;
+	if (remove_all(b, p, &left, &err) < 0)
+		role_log(ROLE_LOG_ERROR, "sandbox does not go", "sandbox", id, "error", err.msg,
+			NULL);
+}
+
+int warden_boxes_open(
+	const struct warden_boxes_config *c, struct warden_boxes **ret, struct err *err)
+{
+	AUTO_FREE char *path = text_format("%s/boxes", c->state);
+	AUTO_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_DIR DIR *d = NULL;
+	const struct dirent *e;
+	struct warden_boxes *b;
+
+	if (fd < 0)
+		return err_sys(err, "open '%s'", path);
+	d = opendir(path);
+	if (!d)
+		return err_sys(err, "list '%s'", path);
+	b = MEM_NEW(struct warden_boxes);
+	b->c = *c;
+	b->dir = TAKE_FD(fd);
+	while ((e = readdir(d)))
+		if (is_id(e->d_name))
+			take_over(b, e->d_name);
+	*ret = b;
+	return 0;
+}

@@ -36,7 +36,7 @@ fuzz: ## run every fuzz target for TIME seconds each (default 60)
 
 bench: all ## compare start-up with bwrap, crun, runc and unshare
 	@tools/install-deps build bench
-	@BUILD=$(abspath $(BUILD)) bench/run --vm --write docs/benchmarks.md
+	@BUILD=$(abspath $(BUILD)) bench/run --vm --server --write docs/benchmarks.md
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is honoured
 	@meson install -C $(BUILD) --no-rebuild --strip

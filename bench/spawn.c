@@ -4,16 +4,22 @@
  * bench/spawn - time whole lives of commands, one process per sample, interleaved.
  *
  *   spawn ROUNDS WARMUP SEED [@MNTNS] NAME ARG… [:: [@MNTNS] NAME ARG…]…
+ *   spawn ROUNDSxEACHxFLIGHT WARMUP SEED NAME ARG… [:: NAME ARG…]…
  *
  * Every round runs each command once, in an order shuffled afresh, so that whatever
  * else the machine is doing falls on all of them alike. A sample is the time from
  * just before posix_spawn() to the return of wait4(): what a caller waits for. Prints
  * `NAME NANOSECONDS STATUS` per sample; warm-up rounds are not printed.
  *
- * An ARG `{n}` becomes a number no other sample has (container runtimes want a name).
+ * In the second form a sample is EACH lives, divided among FLIGHT processes at work at the same
+ * time: what a machine can do in all.
+ *
+ * A program `api:WHAT` is no program but an operation of bench/api. An ARG `{n}` becomes a number no other sample has (container runtimes want a name).
  * @MNTNS is a path to a mount namespace, entered before the clock starts. The standard
  * streams of the commands are /dev/null.
  */
+#include "api.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -136,7 +142,8 @@ static void enter(int mntns_fd)
 		fail("enter", "mount namespace");
 }
 
-static void sample(const struct subject *s, unsigned n, int want_print)
+/* One life of s, number n; the exit status, and what it took. */
+static int live(const struct subject *s, unsigned n, uint64_t *ret_ns)
 {
 	char number[16], *argv[ARGS_MAX + 1];
 	struct rusage usage;
@@ -145,6 +152,10 @@ static void sample(const struct subject *s, unsigned n, int want_print)
 	int status, r;
 	pid_t pid;
 
+	if (strncmp(s->program, "api:", 4) == 0) {
+		*ret_ns = api_sample(s->program + 4);
+		return 0;
+	}
 	(void)snprintf(number, sizeof(number), "%u", n);
 	for (; i < ARGS_MAX && s->argv[i]; i++)
 		argv[i] = strcmp(s->argv[i], "{n}") == 0 ? number : s->argv[i];
@@ -161,23 +172,58 @@ static void sample(const struct subject *s, unsigned n, int want_print)
 	while (wait4(pid, &status, 0, &usage) < 0)
 		if (errno != EINTR)
 			fail("wait for", s->name);
-	if (want_print)
-		(void)fprintf(out, "%s %llu %d\n", s->name, (unsigned long long)(now_ns() - start),
-			WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+	*ret_ns = now_ns() - start;
 	if (s->mntns_fd >= 0)
 		enter(own_mntns_fd);
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* `each` lives among `flight` processes; the worst exit status. */
+static int live_together(
+	const struct subject *s, unsigned each, unsigned flight, unsigned n, uint64_t *ret_ns)
+{
+	uint64_t start = now_ns(), ignored;
+	int status, worst = 0;
+
+	for (unsigned w = 0; w < flight; w++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			fail("fork for", s->name);
+		if (pid > 0)
+			continue;
+		for (unsigned i = w; i < each; i += flight)
+			if (live(s, n * each + i, &ignored) != 0)
+				_exit(1);
+		_exit(0);
+	}
+	for (unsigned w = 0; w < flight; w++) {
+		if (wait(&status) < 0)
+			fail("wait for", s->name);
+		if (status != 0)
+			worst = 1;
+	}
+	*ret_ns = now_ns() - start;
+	return worst;
 }
 
 int main(int argc, char **argv)
 {
 	size_t order[SUBJECTS_MAX] = {0};
-	unsigned rounds, warmup, n = 0;
+	unsigned rounds, warmup, n = 0, each = 1, flight = 0;
+	char *rest;
 
 	if (argc < 6) {
-		(void)fputs("usage: spawn ROUNDS WARMUP SEED [@MNTNS] NAME ARG… [:: …]\n", stderr);
+		(void)fputs(
+			"usage: spawn ROUNDS[xEACHxFLIGHT] WARMUP SEED [@MNTNS] NAME ARG… [:: …]\n",
+			stderr);
 		return 125;
 	}
-	rounds = (unsigned)strtoul(argv[1], NULL, 10);
+	rounds = (unsigned)strtoul(argv[1], &rest, 10);
+	if (*rest == 'x') {
+		each = (unsigned)strtoul(rest + 1, &rest, 10);
+		flight = *rest == 'x' ? (unsigned)strtoul(rest + 1, NULL, 10) : 1;
+	}
 	warmup = (unsigned)strtoul(argv[2], NULL, 10);
 	seed = strtoull(argv[3], NULL, 10) | 1;
 	parse(argv + 4);
@@ -186,8 +232,17 @@ int main(int argc, char **argv)
 	quiet();
 	for (unsigned r = 0; r < warmup + rounds; r++) {
 		shuffle(order, subjects_n);
-		for (size_t i = 0; i < subjects_n; i++)
-			sample(&subjects[order[i]], n++, r >= warmup);
+		for (size_t i = 0; i < subjects_n; i++) {
+			const struct subject *s = &subjects[order[i]];
+			uint64_t ns;
+			int status =
+				flight ? live_together(s, each, flight, n, &ns) : live(s, n, &ns);
+
+			n++;
+			if (r >= warmup)
+				(void)fprintf(out, "%s %llu %d\n", s->name, (unsigned long long)ns,
+					status);
+		}
 	}
 	return fclose(out) == 0 ? 0 : 125;
 }

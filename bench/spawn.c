@@ -14,9 +14,10 @@
  * In the second form a sample is EACH lives, divided among FLIGHT processes at work at the same
  * time: what a machine can do in all.
  *
- * A program `api:WHAT` is no program but an operation of bench/api. An ARG `{n}` becomes a number no other sample has (container runtimes want a name).
- * @MNTNS is a path to a mount namespace, entered before the clock starts. The standard
- * streams of the commands are /dev/null.
+ * A program `api:WHAT` is no program but an operation of bench/api. An ARG `{n}` becomes a
+ * number no other sample has (container runtimes want a name). @MNTNS is a path to a mount
+ * namespace, entered before the clock starts. The standard streams of the commands are
+ * /dev/null.
  */
 #include "api.h"
 

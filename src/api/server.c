@@ -314,11 +314,15 @@ int api_create(struct loop *l, const struct api_config *c, struct api **ret, str
 
 struct api *api_free(struct api *a)
 {
+	struct err ignored = {0};
+
 	if (!a)
 		return NULL;
 	a->http = http_server_free(a->http);
 	a->local = http_server_free(a->local);
 	a->warden = warden_client_free(a->warden);
+	/* What was asked is answered with "lost" behind the batch, by callbacks that need us. */
+	(void)loop_once(a->loop, 0, &ignored);
 	sandboxes_free(a);
 	a->store = store_close(a->store);
 	a->keys = api_keys_free(a->keys);

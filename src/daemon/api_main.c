@@ -123,9 +123,9 @@ static int parse(int argc, char **argv, struct role *r, struct err *err)
 
 static void log_to(const char *level, const char *request, const char *text)
 {
-	enum role_log_level l = strcmp(level, "error") == 0  ? ROLE_LOG_ERROR
-				: strcmp(level, "warn") == 0 ? ROLE_LOG_WARN
-							     : ROLE_LOG_INFO;
+	enum role_log_level l = strcmp(level, "error") == 0 ? ROLE_LOG_ERROR
+				: level[0] == 'w'           ? ROLE_LOG_WARN
+							    : ROLE_LOG_INFO;
 
 	role_log(l, "message", "request", request && *request ? request : NULL, "text", text, NULL);
 }
@@ -133,16 +133,15 @@ static void log_to(const char *level, const char *request, const char *text)
 /* The query is left out: signed URLs carry their right there. */
 static void log_request(const struct http_request *r)
 {
-	char status[8], took[24];
-	AUTO_FREE char *path = text_format(
-		"%.*s", (int)(r->path.n < 200 ? r->path.n : 200), r->path.p ? r->path.p : "");
-	AUTO_FREE char *method =
-		text_format("%.*s", (int)(r->head.method.n < 16 ? r->head.method.n : 16),
-			r->head.method.p ? r->head.method.p : "");
+	char status[16], took[24];
+	AUTO_FREE char *path = NULL, *method = NULL;
 
-	/* Traffic that works is counted in /metrics; what is logged is what somebody must look at. */
+	/* Traffic that works is counted in /metrics; logged is what somebody must look at. */
 	if (r->status < 500)
 		return;
+	path = text_format("%.*s", (int)(r->path.n < 200 ? r->path.n : 200), r->path.p);
+	method = text_format(
+		"%.*s", (int)(r->head.method.n < 16 ? r->head.method.n : 16), r->head.method.p);
 	(void)snprintf(status, sizeof(status), "%d", r->status);
 	(void)snprintf(took, sizeof(took), "%" PRIu64, loop_now_ms(self->loop) - r->started_ms);
 	role_log(ROLE_LOG_WARN, "request", "request", r->id, "peer", r->peer, "method", method,

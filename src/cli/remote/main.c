@@ -21,9 +21,7 @@ static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } verbs[] = {
-#define ENTRY(name, args, summary, options) {#name, verb_##name},
-	REMOTE_VERBS(ENTRY)
-#undef ENTRY
+	{"key", verb_key},
 };
 
 int main(int argc, char **argv)

@@ -22,6 +22,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -586,4 +587,14 @@ bool conn_peer_uid(const struct conn *c, unsigned *ret_uid)
 		return false;
 	*ret_uid = cred.uid;
 	return true;
+}
+
+void conn_give_back(void)
+{
+	/* Whole pages inside it only; they read as zero when they are touched again. */
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = ((uintptr_t)scratch + page - 1) & ~(page - 1);
+	uintptr_t to = ((uintptr_t)scratch + sizeof(scratch)) & ~(page - 1);
+
+	(void)madvise((char *)scratch + (from - (uintptr_t)scratch), to - from, MADV_DONTNEED);
 }

@@ -65,3 +65,6 @@ void conn_abort(struct conn *c);
 
 /* Credentials of the peer of a unix socket; false for others. */
 bool conn_peer_uid(const struct conn *c, unsigned *ret_uid);
+
+/* Nothing happens for a while: give the memory that all connections share back to the kernel. */
+void conn_give_back(void);

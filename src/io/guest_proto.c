@@ -44,6 +44,12 @@ static char **get_args(struct frame_reader *r)
 	return frame_get_strings(r, GUEST_ARGS_MAX, GUEST_STRING_MAX);
 }
 
+/* A path that was asked for: too long is for the guest to say, not malformed. */
+static char *get_any_path(struct frame_reader *r)
+{
+	return frame_get_string(r, GUEST_STRING_MAX);
+}
+
 /* "key", "value", …: pairs. */
 static char **get_pairs(struct frame_reader *r)
 {
@@ -72,7 +78,7 @@ bool guest_bind_get(struct frame_reader *r, struct guest_bind *ret)
 	ret->id = get_name(r);
 	ret->hostname = get_name(r);
 	ret->user = get_name(r);
-	ret->cwd = get_path(r);
+	ret->cwd = get_any_path(r);
 	ret->env = get_args(r);
 	return !r->failed;
 }
@@ -111,7 +117,7 @@ bool guest_start_get(struct frame_reader *r, struct guest_start *ret)
 	ret->tag = get_name(r);
 	ret->argv = get_args(r);
 	ret->env = get_args(r);
-	ret->cwd = get_path(r);
+	ret->cwd = get_any_path(r);
 	ret->user = get_name(r);
 	ret->flags = frame_get_u32(r);
 	ret->cols = frame_get_u16(r);
@@ -333,7 +339,7 @@ bool guest_write_get(struct frame_reader *r, struct guest_write *ret)
 {
 	*ret = (struct guest_write){0};
 	ret->user = get_name(r);
-	ret->path = get_path(r);
+	ret->path = get_any_path(r);
 	ret->mode = frame_get_u32(r);
 	ret->metadata = get_pairs(r);
 	return !r->failed;

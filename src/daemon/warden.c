@@ -262,7 +262,7 @@ static void on_accept(struct loop_watch *w, uint32_t events)
 		role_log(ROLE_LOG_WARN, "attack", "from", "a stranger", "uid", uid, NULL);
 		return;
 	}
-	/* A restarted api role may be here before its forerunner's end was seen: the oldest goes. */
+	/* A restarted api role may come before its forerunner's end was seen: the oldest goes. */
 	if (warden.conns_n >= CONNS_MAX) {
 		c = warden.conns;
 		while (c->next)

@@ -22,7 +22,7 @@
 
 #define PROVIDER_ID_MAX 32
 
-/* What identifies a running sandbox to the kernel; kept by the warden in <state>/boxes/<id>/record. */
+/* What identifies a running sandbox to the kernel; the warden's <state>/boxes/<id>/record. */
 struct provider_record {
 	char id[PROVIDER_ID_MAX]; /* ^[a-z0-9]{1,31}$ */
 	char tier[16];
@@ -41,9 +41,10 @@ struct provider_usage {
 struct provider {
 	const char *tier;
 	/*
-	 * Start a sandbox. `released` is called when the guest runs and its walls are verified, with
-	 * the record to be made durable, `walls` filled; a negative return kills the sandbox. Until then it
-	 * dies with this process; afterwards it does not. *ret_pidfd: its pid 1, owned by the caller.
+	 * Start a sandbox. `released` is called when its walls are verified, with the record
+	 * to be kept, `walls` filled; a negative return kills the sandbox. Until then it dies
+	 * with this process; afterwards it does not. *ret_pidfd: its pid 1, owned by the
+	 * caller.
 	 */
 	int (*start)(const struct spec *spec, const char *id, int listen_fd,
 		int (*released)(const struct provider_record *rec, void *arg), void *arg,

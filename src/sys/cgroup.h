@@ -12,7 +12,8 @@
  *
  * The leaves outlive the handle, so that a janitor or a later start finds them by
  * name: "bawn-<pid>-<starttime>-<pid namespace>-<random>", or the one that was given
- * to cgroup_create_named(), directly in the parent; nothing else is ever left in the tree. Everything but the two ways to enter works by
+ * to cgroup_create_named(), directly in the parent; nothing else is ever left in the tree.
+ * Everything but the two ways to enter works by
  * path, so a janitor that closed every descriptor may still kill, read and remove.
  * Knows no policy: which limits a sandbox gets is decided in core.
  * Runs in: bawn run, warden; root, or a user with a delegated subtree. No threads.

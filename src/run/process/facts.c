@@ -226,17 +226,24 @@ static bool is_terminal(const struct box_options *o)
 static void find_subids(const struct spec *s, char **env, struct plan_facts *f)
 {
 	const char *user = env_get(env, "USER");
+	struct plan_facts named = {.template_fd = -EBADF};
 	uint32_t uid = 0, gid = 0;
 	struct err ignored;
+	bool has;
 
 	/* In the host view one id is enough: files are the caller's or somebody else's. */
 	if (f->is_host_root || s->root != SPEC_ROOT_BASE || s->walls[WALL_IDS] == WALL_LEVEL_OFF)
 		return;
 	if (access("/usr/bin/newuidmap", X_OK) < 0 || access("/usr/bin/newgidmap", X_OK) < 0)
 		return;
-	if (userns_subid("/etc/subuid", f->uid, user, USERNS_RANGE_SIZE - 1, &uid, &ignored) < 0 ||
-		userns_subid("/etc/subgid", f->uid, user, USERNS_RANGE_SIZE - 1, &gid, &ignored) <
-			0)
+	/* A server may have been started without the variable. */
+	if (!user && find_user(NULL, f->uid, &named))
+		user = named.box_user;
+	has = userns_subid("/etc/subuid", f->uid, user, USERNS_RANGE_SIZE - 1, &uid, &ignored) >=
+		      0 &&
+	      userns_subid("/etc/subgid", f->uid, user, USERNS_RANGE_SIZE - 1, &gid, &ignored) >= 0;
+	plan_facts_done(&named);
+	if (!has)
 		return;
 	f->subuid = uid;
 	f->subgid = gid;

@@ -25,7 +25,7 @@
 #include <time.h>
 
 #define REST_SECONDS 3600 /* what is left of a killed bawn is older than this */
-#define FORMAT       5    /* raise when what is made below changes */
+#define FORMAT       6    /* raise when what is made below changes */
 
 /* Copied from the host's /etc as they are. One reason each. */
 static const char *const from_etc[] = {
@@ -85,6 +85,7 @@ static const struct made things[] = {
 	{"sys/devices/system", 0755, NULL, false},
 	{"sys/devices/system/cpu", 0555, NULL, false},
 	{"run", 0755, NULL, false},
+	{"run/lock", 01777, NULL, false},
 	{"tmp", 01777, NULL, false},
 	{"usr", 0755, NULL, false},
 	{"mnt", 0755, NULL, false},
@@ -154,6 +155,10 @@ static const struct made things[] = {
 		"[ -z \"$BASH\" ] || [ -z \"$PS1\" ] || . /etc/bash.bashrc\n",
 		false},
 	{"home/user/.bashrc", 0644, "PS1='\\u@\\h:\\w\\$ '\n", true},
+	{"home/user/.profile", 0644,
+		"[ -z \"$BASH_VERSION\" ] || [ ! -f ~/.bashrc ] || . ~/.bashrc\n"
+		"[ ! -d ~/.local/bin ] || PATH=~/.local/bin:$PATH\n",
+		true},
 };
 
 static const char *const links[][2] = {

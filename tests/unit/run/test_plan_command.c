@@ -143,6 +143,26 @@ static void seccomp_watches_writes_in_the_host_view_only(void)
 	done();
 }
 
+/* A box that outlives its maker has nobody to ask, and nobody who looks after it. */
+static void a_resident_box_has_no_listener_and_always_a_leaf(void)
+{
+	as_root();
+	in_base(0);
+	f.is_resident = true;
+	s.walls[WALL_MEMORY] = s.walls[WALL_PIDS] = WALL_LEVEL_OFF;
+	CHECK_INT(build(), 0);
+	CHECK_INT(p.seccomp_flags, 0);
+	CHECK(p.want_cgroup && p.cgroup_limits.memory_max == 0);
+	done();
+	as_user();
+	in_base(0);
+	f.is_resident = true;
+	CHECK_INT(build(), 0);
+	CHECK(!p.want_cgroup && p.watch == 0);
+	CHECK(rlimit(RLIMIT_DATA) != NULL);
+	done();
+}
+
 /* The filter comes last: what stands before it needs calls that it refuses. */
 static void the_command_takes_its_walls_on_in_order(void)
 {
@@ -312,6 +332,7 @@ int main(void)
 	RUN(landlock_leaves_the_box_s_root_its_own_tree);
 	RUN(landlock_refuses_tcp_when_there_is_not_even_loopback);
 	RUN(seccomp_watches_writes_in_the_host_view_only);
+	RUN(a_resident_box_has_no_listener_and_always_a_leaf);
 	RUN(the_command_takes_its_walls_on_in_order);
 	RUN(without_nnp_the_filters_come_before_the_capabilities_go);
 	RUN(nobody_but_root_keeps_a_capability);

@@ -431,6 +431,39 @@ static void sweep_takes_the_dead_and_spares_the_living(void)
 	(void)close(tell[0]);
 }
 
+/* What outlives its maker is found by name, counted, spared by the sweep, and removed. */
+static void a_named_leaf_is_found_by_whoever_knows_the_name(void)
+{
+	AUTO(cgroup_free) struct cgroup *made = NULL, *found = NULL, *none = NULL;
+	const struct cgroup_limits no_limits = {0};
+	struct cgroup_usage usage = {0};
+	struct err err = {0};
+	char name[64];
+	pid_t pid;
+
+	(void)snprintf(name, sizeof(name), "bawn-box-test%d", getpid());
+	CHECK_INT(cgroup_find(name, &none, &err), -ENOENT);
+	if (!CHECK_INT(cgroup_create_named(name, &no_limits, 0, &made, &err), 0))
+		return;
+	CHECK_STR(cgroup_name(made), name);
+	CHECK(cgroup_controllers(made) != 0);
+	pid = fork_into(made);
+	if (pid == 0)
+		for (;;)
+			(void)pause();
+	(void)cgroup_sweep();
+	CHECK_INT(cgroup_find(name, &found, &err), 0);
+	CHECK(cgroup_contains(found, pid));
+	CHECK_INT(cgroup_read_usage(found, &usage, &err), 0);
+	CHECK(usage.memory > 0);
+	CHECK_INT(cgroup_kill(found, &err), 0);
+	CHECK_INT(waitpid(pid, NULL, 0), pid);
+	CHECK_INT(cgroup_remove(found, &err), 0);
+	CHECK_INT(cgroup_find(name, &none, &err), -ENOENT);
+	CHECK_INT(cgroup_create_named("../box", &no_limits, 0, &none, &err), -EINVAL);
+	CHECK_INT(cgroup_create_named("bawn-box-a/b", &no_limits, 0, &none, &err), -EINVAL);
+}
+
 static void a_janitor_without_descriptors_can_remove(void)
 {
 	struct cgroup_limits limits = {.pids_max = 9, .memory_max = 64 * MIB};
@@ -673,6 +706,7 @@ int main(void)
 	RUN(a_refused_value_is_named_and_leaves_nothing);
 	RUN(failed_limits_leave_no_directory);
 	RUN(sweep_takes_the_dead_and_spares_the_living);
+	RUN(a_named_leaf_is_found_by_whoever_knows_the_name);
 	RUN(a_janitor_without_descriptors_can_remove);
 	RUN(a_user_without_delegation_is_told_so);
 	if (kind == CGROUP_V1)

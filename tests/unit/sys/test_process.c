@@ -146,6 +146,25 @@ static void a_process_that_is_gone_has_no_start(void)
 	CHECK_INT(process_start_time(pid), 0);
 }
 
+static int close_in_child(void)
+{
+	struct err err = {0};
+	int keep[] = {40, -EBADF, 7, 5};
+
+	for (int fd = 3; fd < 50; fd++)
+		NEED(dup2(2, fd) == fd);
+	NEED(process_close_except(keep, 4, &err) == 0);
+	for (int fd = 3; fd < 50; fd++)
+		NEED((fcntl(fd, F_GETFD) >= 0) == (fd == 5 || fd == 7 || fd == 40));
+	NEED(fcntl(0, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0);
+	return 0;
+}
+
+static void all_but_the_listed_descriptors_are_closed(void)
+{
+	CHECK_INT(in_child(close_in_child), 0);
+}
+
 int main(void)
 {
 	RUN(a_child_is_held_by_its_pidfd);
@@ -154,6 +173,7 @@ int main(void)
 	RUN(a_directory_that_is_no_cgroup_is_refused);
 	RUN(only_the_listed_descriptors_survive_an_exec);
 	RUN(keeping_a_closed_descriptor_names_it);
+	RUN(all_but_the_listed_descriptors_are_closed);
 	RUN(a_process_s_name_cannot_lie_about_its_start);
 	RUN(a_process_that_is_gone_has_no_start);
 	return tap_done();

@@ -122,7 +122,11 @@ int64_t api_now_unix_ms(void);
 
 /* ---- the one way in (api/server.c): data plane, dialects, 404 ---- */
 void api_handle(struct http_request *r, void *api);
-/* "<port>-<id>.<anything>": the id in lower case. Pure. */
+/* Digits only, 1…65535. Pure, as the next two. */
+bool api_parse_port(struct h1_text t, unsigned *ret);
+/* A copy in lower case, for looking up and showing; false if it cannot be an id. */
+bool api_parse_id(struct h1_text t, char ret[SANDBOX_ID_MAX]);
+/* "<port>-<id>.<anything>": the id in lower case. */
 bool api_host_split(struct h1_text host, unsigned *ret_port, char ret_id[SANDBOX_ID_MAX]);
 
 /* ---- data plane (api/e2b/envd.c) and gateway (api/gateway/proxy.c) ----

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Matching a path against a table of routes. Pure: no request is answered here.
+ * Matching a path against a table of routes, and the name of a sandbox in a Host. Pure: no request
+ * is answered here.
  *
  * A pattern's segment is literal text or {name}, which matches any one non-empty segment.
  * Literals are compared with the bytes as sent: nobody needs "/s%61ndboxes".
  */
 #include "api/api.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,4 +82,47 @@ int route_find(const struct route *table, struct h1_text method, struct h1_text 
 		add_method(allow, allow_size, t->method);
 	}
 	return verdict;
+}
+
+bool api_parse_port(struct h1_text t, unsigned *ret)
+{
+	unsigned v = 0;
+
+	if (t.n == 0 || t.n > 5)
+		return false;
+	for (size_t i = 0; i < t.n; i++) {
+		if (t.p[i] < '0' || t.p[i] > '9')
+			return false;
+		v = v * 10 + (unsigned)(t.p[i] - '0');
+	}
+	*ret = v;
+	return v >= 1 && v <= 65535;
+}
+
+bool api_parse_id(struct h1_text t, char ret[SANDBOX_ID_MAX])
+{
+	if (t.n == 0 || t.n >= SANDBOX_ID_MAX)
+		return false;
+	for (size_t i = 0; i < t.n; i++) {
+		if (!isalnum((unsigned char)t.p[i]))
+			return false;
+		ret[i] = (char)tolower((unsigned char)t.p[i]);
+	}
+	ret[t.n] = '\0';
+	return true;
+}
+
+bool api_host_split(struct h1_text host, unsigned *ret_port, char ret_id[SANDBOX_ID_MAX])
+{
+	const char *dash = memchr(host.p, '-', host.n), *dot;
+	struct h1_text id;
+
+	if (!dash || !api_parse_port((struct h1_text){host.p, (size_t)(dash - host.p)}, ret_port))
+		return false;
+	id = (struct h1_text){dash + 1, host.n - (size_t)(dash + 1 - host.p)};
+	dot = memchr(id.p, '.', id.n);
+	if (!dot)
+		return false;
+	id.n = (size_t)(dot - id.p);
+	return api_parse_id(id, ret_id);
 }

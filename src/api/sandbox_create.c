@@ -104,8 +104,8 @@ static char *dump_object(json_t *v)
 
 static int make_spec(const struct sandbox_wish *w, char **ret, struct err *err)
 {
-	json_t *spec = json_pack(
-		"{s:O*, s:O*, s:O*}", "env", w->env, "network", w->network, "extra", w->extra);
+	json_t *spec = json_pack("{s:O*, s:O*, s:O*, s:I}", "env", w->env, "network", w->network,
+		"extra", w->extra, "timeoutMs", (json_int_t)w->timeout_ms);
 	AUTO_FREE char *text = dump_object(spec);
 
 	json_decref(spec);

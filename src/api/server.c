@@ -18,7 +18,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <string.h>
 
@@ -47,51 +46,6 @@ static const struct route own_routes[] = {
 	{0},
 };
 
-/* Digits only, 1..65535. */
-static bool parse_port(struct h1_text t, unsigned *ret)
-{
-	unsigned v = 0;
-
-	if (t.n == 0 || t.n > 5)
-		return false;
-	for (size_t i = 0; i < t.n; i++) {
-		if (t.p[i] < '0' || t.p[i] > '9')
-			return false;
-		v = v * 10 + (unsigned)(t.p[i] - '0');
-	}
-	*ret = v;
-	return v >= 1 && v <= 65535;
-}
-
-/* A copy in lower case, for looking up and showing; false if it cannot be an id. */
-static bool copy_id(struct h1_text t, char ret[SANDBOX_ID_MAX])
-{
-	if (t.n == 0 || t.n >= SANDBOX_ID_MAX)
-		return false;
-	for (size_t i = 0; i < t.n; i++) {
-		if (!isalnum((unsigned char)t.p[i]))
-			return false;
-		ret[i] = (char)tolower((unsigned char)t.p[i]);
-	}
-	ret[t.n] = '\0';
-	return true;
-}
-
-bool api_host_split(struct h1_text host, unsigned *ret_port, char ret_id[SANDBOX_ID_MAX])
-{
-	const char *dash = memchr(host.p, '-', host.n), *dot;
-	struct h1_text id;
-
-	if (!dash || !parse_port((struct h1_text){host.p, (size_t)(dash - host.p)}, ret_port))
-		return false;
-	id = (struct h1_text){dash + 1, host.n - (size_t)(dash + 1 - host.p)};
-	dot = memchr(id.p, '.', id.n);
-	if (!dot)
-		return false;
-	id.n = (size_t)(dot - id.p);
-	return copy_id(id, ret_id);
-}
-
 static void to_sandbox(struct api *a, struct http_request *r, const char *id, unsigned port)
 {
 	struct sandbox *sb = sandbox_by_id(a, id);
@@ -108,12 +62,12 @@ static void by_header(struct api *a, struct http_request *r, struct h1_text valu
 	unsigned port = ENVD_PORT;
 	char id[SANDBOX_ID_MAX];
 
-	if (f && !parse_port(f->value, &port)) {
+	if (f && !api_parse_port(f->value, &port)) {
 		api_reply_error(r, 400, "invalid", NULL, "E2b-Sandbox-Port is not a port");
 		return;
 	}
 	/* What cannot be an id is as unknown as what is not one. */
-	if (!copy_id(value, id))
+	if (!api_parse_id(value, id))
 		(void)snprintf(id, sizeof(id), "unknown");
 	to_sandbox(a, r, id, port);
 }

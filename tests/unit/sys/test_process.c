@@ -148,7 +148,6 @@ static void a_process_that_is_gone_has_no_start(void)
 
 static int close_in_child(void)
 {
-	struct err err = {0};
 	int keep[] = {40, -EBADF, 7, 5};
 
 	for (int fd = 3; fd < 50; fd++)

@@ -438,9 +438,11 @@ static void a_named_leaf_is_found_by_whoever_knows_the_name(void)
 	const struct cgroup_limits no_limits = {0};
 	struct cgroup_usage usage = {0};
 	struct err err = {0};
-	char name[64];
+	char name[64], in = 0;
+	int pipe_fds[2];
 	pid_t pid;
 
+	CHECK(pipe2(pipe_fds, O_CLOEXEC) == 0);
 	(void)snprintf(name, sizeof(name), "bawn-box-test%d", getpid());
 	CHECK_INT(cgroup_find(name, &none, &err), -ENOENT);
 	if (!CHECK_INT(cgroup_create_named(name, &no_limits, 0, &made, &err), 0))
@@ -448,9 +450,14 @@ static void a_named_leaf_is_found_by_whoever_knows_the_name(void)
 	CHECK_STR(cgroup_name(made), name);
 	CHECK(cgroup_controllers(made) != 0);
 	pid = fork_into(made);
-	if (pid == 0)
+	if (pid == 0) {
+		(void)write(pipe_fds[1], "i", 1);
 		for (;;)
 			(void)pause();
+	}
+	CHECK(read(pipe_fds[0], &in, 1) == 1);
+	(void)close(pipe_fds[0]);
+	(void)close(pipe_fds[1]);
 	(void)cgroup_sweep();
 	CHECK_INT(cgroup_find(name, &found, &err), 0);
 	CHECK(cgroup_contains(found, pid));

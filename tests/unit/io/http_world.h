@@ -33,12 +33,6 @@ static inline struct world world_make(http_handler_fn handler, struct tls *tls)
 	return w;
 }
 
-static inline void world_done(struct world *w)
-{
-	w->server = http_server_free(w->server);
-	w->loop = loop_free(w->loop);
-}
-
 /* Until nothing happens any more. */
 static inline void world_turn(struct world *w)
 {
@@ -46,6 +40,13 @@ static inline void world_turn(struct world *w)
 
 	for (int i = 0; i < 8; i++)
 		(void)loop_once(w->loop, 1, &err);
+}
+
+static inline void world_done(struct world *w)
+{
+	w->server = http_server_free(w->server);
+	world_turn(w); /* connections that only wait for their peer's FIN */
+	w->loop = loop_free(w->loop);
 }
 
 static inline int world_connect(struct world *w)

@@ -263,12 +263,10 @@ static int wait_ms(const struct supervisor *s)
 static void run(struct supervisor *s)
 {
 	while (s->phase != STOPPED) {
-		struct pollfd fds[] = {
-			{.fd = s->signals, .events = POLLIN},
-			{.fd = s->api.ready, .events = POLLIN}, /* < 0 is left out by poll() */
-		};
+		struct pollfd fds[2] = {{.fd = s->signals, .events = POLLIN}};
 
-		tick(s);
+		tick(s); /* may start the role: its pipe is there only now */
+		fds[1] = (struct pollfd){.fd = s->api.ready, .events = POLLIN};
 		if (poll(fds, 2, wait_ms(s)) < 0 && errno != EINTR)
 			break;
 		if (fds[1].revents)

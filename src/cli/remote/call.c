@@ -145,7 +145,7 @@ static char *text_of(const json_t *o, const char *name)
 int client_box_find(struct client *c, const char *which, struct client_box *ret, struct err *err)
 {
 	AUTO_FREE char *escaped = client_escape(which);
-	AUTO_FREE char *path = text_format("/sandboxes/%s", escaped);
+	AUTO_FREE char *path = text_format("/v1/sandboxes/%s", escaped);
 	json_t *j = NULL;
 	int r = *which ? client_json(c, "GET", path, NULL, &j, err)
 		       : err_set(err, EINVAL, "a sandbox's name is empty");
@@ -153,9 +153,9 @@ int client_box_find(struct client *c, const char *which, struct client_box *ret,
 	if (r < 0)
 		return r;
 	*ret = (struct client_box){.detail = j,
-		.id = text_of(j, "sandboxID"),
-		.name = text_of(j, "alias"),
-		.token = text_of(j, "envdAccessToken")};
+		.id = text_of(j, "id"),
+		.name = text_of(j, "name"),
+		.token = text_of(j, "access_token")};
 	(void)snprintf(ret->fields_id, sizeof(ret->fields_id), "E2b-Sandbox-Id: %.40s", ret->id);
 	(void)snprintf(ret->fields_port, sizeof(ret->fields_port), "E2b-Sandbox-Port: 49983");
 	(void)snprintf(
@@ -167,6 +167,21 @@ int client_box_find(struct client *c, const char *which, struct client_box *ret,
 		return err_set(err, EPROTO, "the server's answer about '%s' makes no sense", which);
 	}
 	return 0;
+}
+
+int client_box_live(struct client *c, const char *which, struct client_box *ret, struct err *err)
+{
+	int r = client_box_find(c, which, ret, err);
+	const char *state;
+
+	if (r < 0)
+		return r;
+	state = json_string_value(json_object_get(ret->detail, "state"));
+	if (!state || strcmp(state, "running") == 0)
+		return 0;
+	r = err_set(err, ESRCH, "sandbox '%s' is %.20s", ret->id, state);
+	client_box_done(ret);
+	return r;
 }
 
 void client_box_done(struct client_box *b)

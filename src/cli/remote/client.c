@@ -40,6 +40,15 @@ struct loop *client_loop(struct client *c)
 	return c->loop;
 }
 
+int client_connect(struct client *c, const struct conn_events *events, void *arg, struct conn **ret,
+	struct err *err)
+{
+	int fd = connect_open(&c->to, err);
+
+	return fd < 0 ? fd
+		      : conn_create(c->loop, fd, c->tls, false, c->to.host, events, arg, ret, err);
+}
+
 /* The addresses file that the supervisor keeps beside its sockets. */
 static char *first_address(const char *socket_path)
 {
@@ -274,11 +283,12 @@ static void on_closed(struct conn *conn, const struct err *why, void *arg)
 }
 
 static int add_head(
-	const struct client *c, const struct client_request *r, struct buf *out, struct err *err)
+	struct client *c, const struct client_request *r, struct buf *out, struct err *err)
 {
-	int q = buf_addf(out, "%s %s HTTP/1.1\r\nHost: %s%s%s\r\nUser-Agent: bawn\r\n", r->method,
-		r->path, c->to.host ? c->to.host : "localhost", c->to.port ? ":" : "",
-		c->to.port ? c->to.port : "");
+	/* The name that others know it by, also when we come through its socket file. */
+	const char *host = strstr(client_url(c), "://");
+	int q = buf_addf(out, "%s %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: bawn\r\n", r->method,
+		r->path, host ? (int)strcspn(host + 3, "/") : 9, host ? host + 3 : "localhost");
 
 	if (q >= 0 && c->key)
 		q = buf_addf(out, "X-API-KEY: %s\r\n", c->key);
@@ -304,13 +314,10 @@ int client_start(struct client *c, const struct client_request *r, const struct 
 		.read = on_read, .drained = on_drained, .closed = on_closed};
 	AUTO_BUF struct buf out = {.cap = ANSWER_MAX};
 	struct client_stream *s;
-	int fd, q = add_head(c, r, &out, err);
+	int q = add_head(c, r, &out, err);
 
 	if (q < 0)
 		return q;
-	fd = connect_open(&c->to, err);
-	if (fd < 0)
-		return fd;
 	s = MEM_NEW(struct client_stream);
 	s->client = c;
 	s->events = *e;
@@ -318,7 +325,7 @@ int client_start(struct client *c, const struct client_request *r, const struct 
 	s->bury.run = bury;
 	s->is_chunking = r->is_streaming;
 	(void)snprintf(s->method, sizeof(s->method), "%s", r->method);
-	q = conn_create(c->loop, fd, c->tls, false, c->to.host, &events, s, &s->conn, err);
+	q = client_connect(c, &events, s, &s->conn, err);
 	if (q < 0) {
 		free(s);
 		return q;

@@ -67,6 +67,10 @@ int client_json(struct client *c, const char *method, const char *path, json_t *
 /* Set err from the body of an answer that is an error. Returns < 0. */
 int client_refused(int status, const char *body, size_t n, struct err *err);
 
+/* A connection to the server that is not ours to speak on: for forwarding. */
+int client_connect(struct client *c, const struct conn_events *events, void *arg, struct conn **ret,
+	struct err *err);
+
 /* Percent-encode for a path segment or a query value; the caller frees. */
 char *client_escape(const char *s);
 
@@ -76,10 +80,12 @@ struct client_box {
 	char *name; /* "" */
 	char *token;
 	char fields_id[80], fields_port[40], fields_token[120]; /* "E2b-Sandbox-Id: …" */
-	json_t *detail;                                         /* of GET /sandboxes/{id} */
+	json_t *detail;                                         /* of GET /v1/sandboxes/{id} */
 };
-/* By name, id or unique prefix. */
+/* By name, id or unique prefix; one that ended by its id. */
 int client_box_find(struct client *c, const char *which, struct client_box *ret, struct err *err);
+/* The same; -ESRCH if it does not run. */
+int client_box_live(struct client *c, const char *which, struct client_box *ret, struct err *err);
 void client_box_done(struct client_box *b);
 /* The fields that lead to its data plane, and one more ("" = none); fills out[5]. */
 void client_box_fields(const struct client_box *b, const char *more, const char *out[6]);

@@ -289,7 +289,7 @@ static int copy(const struct args *a, struct copy *c, struct err *err)
 		return err_set(err, EINVAL,
 			"one of the two must be in a sandbox, SANDBOX:PATH, and the other here");
 	which = (char *)mem_must(strndup(word, strcspn(word, ":")));
-	r = client_box_find(c->t.client, which, &box, err);
+	r = client_box_live(c->t.client, which, &box, err);
 	if (r < 0)
 		return r;
 	c->t.box = &box;

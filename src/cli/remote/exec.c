@@ -35,7 +35,7 @@ static int run(const struct args *a, const struct process_wish *w, const char *v
 	int r = client_open(a, &c, &err);
 
 	if (r >= 0)
-		r = client_box_find(c, a->rest[0], &box, &err);
+		r = client_box_live(c, a->rest[0], &box, &err);
 	if (r >= 0)
 		r = process_run(c, &box, w, &result, &err);
 	if (r >= 0 && w->is_detached)

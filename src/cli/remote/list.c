@@ -15,84 +15,29 @@
 
 #define PAGES_MAX 1000
 
-struct page {
-	int status;
-	char token[256];
-	struct buf body;
-	struct err err;
-	bool is_done;
-};
-
-static void on_head(void *arg, int status, const struct h1_head *head)
-{
-	struct page *p = arg;
-	const struct h1_field *f = h1_find(head, "X-Next-Token");
-
-	p->status = status;
-	if (f && f->value.n < sizeof(p->token)) {
-		memcpy(p->token, f->value.p, f->value.n);
-		p->token[f->value.n] = '\0';
-	}
-}
-
-static void on_data(void *arg, const char *data, size_t n)
-{
-	struct page *p = arg;
-
-	if (buf_add(&p->body, data, n) < 0 && p->err.code == 0)
-		(void)err_set(&p->err, E2BIG, "the server's list is too long");
-}
-
-static void on_end(void *arg, const struct err *err)
-{
-	struct page *p = arg;
-
-	if (p->err.code == 0)
-		p->err = *err;
-	p->is_done = true;
-}
-
-/* One page appended to `all`; 1: there are more, `token` leads there. */
-static int read_page(struct client *c, char *token, size_t token_size, json_t *all, struct err *err)
-{
-	static const struct client_events events = {on_head, on_data, NULL, on_end};
-	AUTO_FREE char *escaped = client_escape(token);
-	AUTO_FREE char *path =
-		text_format("/v2/sandboxes?limit=100%s%s", *token ? "&nextToken=" : "", escaped);
-	struct page p = {.body = {.cap = 16u << 20}};
-	struct client_request q = {.method = "GET", .path = path};
-	struct client_stream *s = NULL;
-	json_t *part = NULL;
-	int r = client_start(c, &q, &events, &p, &s, err);
-
-	while (r >= 0 && !p.is_done)
-		r = loop_once(client_loop(c), -1, err);
-	if (r >= 0 && p.err.code) {
-		*err = p.err;
-		r = -err->code;
-	}
-	if (r >= 0 && p.status != 200)
-		r = client_refused(p.status, buf_data(&p.body), buf_len(&p.body), err);
-	if (r >= 0) {
-		part = json_loadb(buf_data(&p.body), buf_len(&p.body), 0, NULL);
-		r = json_is_array(part) ? json_array_extend(all, part) : -1;
-		if (r < 0)
-			r = err_set(err, EPROTO, "the server's list is not JSON");
-	}
-	json_decref(part);
-	buf_done(&p.body);
-	(void)snprintf(token, token_size, "%s", p.token);
-	return r < 0 ? r : *token != '\0';
-}
-
-int list_all(struct client *c, json_t **ret, struct err *err)
+int list_all(struct client *c, bool with_ended, json_t **ret, struct err *err)
 {
 	json_t *all = json_array();
-	char token[256] = "";
-	int r = 1;
+	AUTO_FREE char *after = mem_strdup("");
+	int r = 0;
 
-	for (int i = 0; r > 0 && i < PAGES_MAX; i++)
-		r = read_page(c, token, sizeof(token), all, err);
+	for (int i = 0; r >= 0 && i < PAGES_MAX; i++) {
+		AUTO_FREE char *path = text_format("/v1/sandboxes?limit=100%s%s%s",
+			with_ended ? "&state=creating,running,paused,ending,ended,failed" : "",
+			*after ? "&after=" : "", after);
+		json_t *page = NULL;
+		const char *next;
+
+		r = client_json(c, "GET", path, NULL, &page, err);
+		if (r >= 0 && json_array_extend(all, json_object_get(page, "sandboxes")) < 0)
+			r = err_set(err, EPROTO, "the server's list makes no sense");
+		next = json_string_value(json_object_get(page, "next"));
+		free(after);
+		after = client_escape(next ? next : "");
+		json_decref(page);
+		if (!*after)
+			break;
+	}
 	if (r < 0) {
 		json_decref(all);
 		return r;
@@ -147,7 +92,7 @@ const char *list_since(const char *when, char out[32])
 
 static bool has_labels(const json_t *o, const struct strv *labels)
 {
-	const json_t *have = json_object_get(o, "metadata");
+	const json_t *have = json_object_get(o, "labels");
 
 	for (size_t i = 0; i < labels->n; i++) {
 		const char *eq = strchr(labels->v[i], '=');
@@ -172,13 +117,12 @@ static void print_table(const json_t *all)
 	{
 		char id[40], name[40], template[40], state[16], age[32], left[32];
 
-		(void)printf("%-22s %-16s %-10s %-8s %8s %8s\n",
-			list_text(o, "sandboxID", id, sizeof(id)),
-			list_text(o, "alias", name, sizeof(name)),
-			list_text(o, "templateID", template, sizeof(template)),
+		(void)printf("%-22s %-16s %-10s %-8s %8s %8s\n", list_text(o, "id", id, sizeof(id)),
+			list_text(o, "name", name, sizeof(name)),
+			list_text(o, "template", template, sizeof(template)),
 			list_text(o, "state", state, sizeof(state)),
-			list_since(json_string_value(json_object_get(o, "startedAt")), age),
-			list_until(json_string_value(json_object_get(o, "endAt")), left));
+			list_since(json_string_value(json_object_get(o, "created_at")), age),
+			list_until(json_string_value(json_object_get(o, "expires_at")), left));
 	}
 }
 
@@ -191,8 +135,8 @@ static void print_ids(const json_t *all)
 	{
 		char id[40], name[80];
 
-		(void)list_text(o, "alias", name, sizeof(name));
-		(void)printf("%s\n", *name ? name : list_text(o, "sandboxID", id, sizeof(id)));
+		(void)list_text(o, "name", name, sizeof(name));
+		(void)printf("%s\n", *name ? name : list_text(o, "id", id, sizeof(id)));
 	}
 }
 
@@ -200,15 +144,16 @@ int verb_ls(int argc, char **argv)
 {
 	AUTO(client_close) struct client *c = NULL;
 	struct strv labels = {0};
-	bool is_quiet = false;
+	bool is_quiet = false, is_all = false;
 	const struct arg table[] = {
+		{"--all", 'a', NULL, "those that ended, too", ARG_FLAG, &is_all},
 		{"--label", 'l', "NAME[=VALUE]", "only those that have it", ARG_LIST, &labels},
 		{"--quiet", 'q', NULL, "names only, or ids where there is none", ARG_FLAG,
 			&is_quiet},
 	};
 	const struct args_verb v = {.name = "ls",
 		.usage = "[options]",
-		.about = "List the sandboxes that run, newest first.\n",
+		.about = "List your sandboxes, newest first.\n",
 		.table = table,
 		.table_n = sizeof(table) / sizeof(table[0])};
 	struct args a;
@@ -219,7 +164,7 @@ int verb_ls(int argc, char **argv)
 	if (r >= 0 && !a.want_help) {
 		r = client_open(&a, &c, &err);
 		if (r >= 0)
-			r = list_all(c, &all, &err);
+			r = list_all(c, is_all, &all, &err);
 	}
 	for (size_t i = json_array_size(all); i > 0; i--) {
 		if (!has_labels(json_array_get(all, i - 1), &labels))

@@ -4,8 +4,8 @@
 /* cli/remote/list - all sandboxes of ours, page by page. */
 #include "cli/remote/client.h"
 
-/* A JSON array of what GET /v2/sandboxes gives; the caller drops the reference. */
-int list_all(struct client *c, json_t **ret, struct err *err);
+/* A JSON array of what GET /v1/sandboxes gives; the caller drops the reference. */
+int list_all(struct client *c, bool with_ended, json_t **ret, struct err *err);
 /* How long until an RFC 3339 time, "4m10s"; "-" if it cannot be read. */
 const char *list_until(const char *when, char out[32]);
 /* How long since. */

@@ -21,7 +21,9 @@ static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } verbs[] = {
-	{"key", verb_key},
+#define ENTRY(name, args, summary, options) {#name, verb_##name},
+	REMOTE_VERBS(ENTRY)
+#undef ENTRY
 };
 
 int main(int argc, char **argv)

@@ -20,7 +20,7 @@ static int kill_one(struct client *c, const char *which, json_t *killed, struct 
 
 	if (r < 0)
 		return r;
-	path = text_format("/sandboxes/%s", b.id);
+	path = text_format("/v1/sandboxes/%s", b.id);
 	r = client_json(c, "DELETE", path, NULL, NULL, err);
 	if (r >= 0)
 		(void)json_array_append_new(killed, json_string(b.id));
@@ -31,11 +31,10 @@ static int kill_one(struct client *c, const char *which, json_t *killed, struct 
 static int kill_all(struct client *c, json_t *killed, struct err *err)
 {
 	json_t *all = NULL;
-	int r = list_all(c, &all, err);
+	int r = list_all(c, false, &all, err);
 
 	for (size_t i = 0; r >= 0 && i < json_array_size(all); i++) {
-		const char *id =
-			json_string_value(json_object_get(json_array_get(all, i), "sandboxID"));
+		const char *id = json_string_value(json_object_get(json_array_get(all, i), "id"));
 
 		r = kill_one(c, id ? id : "", killed, err);
 		if (r == -ENOENT)
@@ -106,9 +105,9 @@ int verb_ttl(int argc, char **argv)
 	if (r >= 0)
 		r = client_box_find(c, a.rest[0], &b, &err);
 	if (r >= 0) {
-		path = text_format("/sandboxes/%s/timeout", b.id);
-		r = client_json(c, "POST", path,
-			json_pack("{s:I}", "timeout", (json_int_t)((ms + 999) / 1000)), NULL, &err);
+		path = text_format("/v1/sandboxes/%s/timeout", b.id);
+		r = client_json(c, "POST", path, json_pack("{s:I}", "timeout_ms", (json_int_t)ms),
+			NULL, &err);
 	}
 	if (r >= 0 && a.want_json)
 		(void)printf(

@@ -10,12 +10,12 @@
 #define REMOTE_CONNECT "--server --key --state --json --help"
 #define REMOTE_VERBS(X)                                                                            \
 	X(new, "[options]", "make a sandbox on the server",                                        \
-		"--name --template --ttl --env --label --memory --cpus --disk --private "          \
+		"--name --template --ttl --env --label --memory --cpus --disk --pids --private "   \
 		"--idle " REMOTE_CONNECT)                                                          \
-	X(ls, "[--all]", "list the sandboxes", "--all --label --quiet " REMOTE_CONNECT)            \
+	X(ls, "[options]", "list the sandboxes", "--all --label --quiet " REMOTE_CONNECT)          \
 	X(info, "SANDBOX", "everything about one, its walls included", REMOTE_CONNECT)             \
 	X(exec, "[options] SANDBOX -- CMD [ARG...]", "run a command in it",                        \
-		"--env --cwd --user --tty --detach --stdin --timeout " REMOTE_CONNECT)             \
+		"--env --cwd --user --tty --detach --no-stdin --timeout " REMOTE_CONNECT)          \
 	X(shell, "SANDBOX", "a shell in it; ^P^Q detaches",                                        \
 		"--attach --user --cwd " REMOTE_CONNECT)                                           \
 	X(cp, "FROM TO", "copy files: SANDBOX:PATH is inside", "--user --quiet " REMOTE_CONNECT)   \

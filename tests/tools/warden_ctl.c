@@ -6,7 +6,8 @@
  *   warden_ctl serve SOCKET PROGRAM ARG...     bind SOCKET, run PROGRAM with it as descriptor 3
  *   warden_ctl SOCKET start ID [memory=N] [pids=N] [disk=N] [cpu=N] [sudo] [loopback] [host=NAME]
  *   warden_ctl SOCKET stop ID | usage ID | list | raw HEX
- *   warden_ctl SOCKET churn N PREFIX           start and stop N times; prints microseconds
+ *   warden_ctl SOCKET fill N PREFIX [spec]     start N; prints each id that was answered
+ *   warden_ctl SOCKET churn N PREFIX [spec]    start and stop N times; prints microseconds
  *   warden_ctl SOCKET watch                    print what ends
  *
  * One line per answer: "ok …" or "error CODE MESSAGE"; "lost" if the warden went away.
@@ -241,6 +242,31 @@ static int churn(int fd, const char *count, const char *prefix, char **spec)
 	return 0;
 }
 
+static int fill(int fd, const char *count, const char *prefix, char **spec)
+{
+	uint64_t n = 0;
+	struct err err;
+	int r = 0;
+
+	if (text_parse_u64(count, "N", 1, 100000, &n, &err) < 0)
+		return 2;
+	for (uint64_t i = 0; r == 0 && i < n; i++) {
+		struct warden_message m;
+
+		memset(&m, 0, sizeof(m));
+		m.op = WARDEN_START;
+		(void)snprintf(m.id, sizeof(m.id), "%.11s%llu", prefix, (unsigned long long)i);
+		if (parse_spec(spec, &m.spec) < 0)
+			return 2;
+		r = ask(fd, &m);
+		if (r == 0)
+			(void)printf("up %s\n", m.id);
+		else if (r == 1)
+			(void)print_answer(&m, r);
+	}
+	return r;
+}
+
 static int watch(int fd)
 {
 	struct warden_message m;
@@ -279,6 +305,8 @@ int main(int argc, char **argv)
 		return raw(fd, argv[3]);
 	if (argc >= 5 && strcmp(argv[2], "churn") == 0)
 		return churn(fd, argv[3], argv[4], argv + 5);
+	if (argc >= 5 && strcmp(argv[2], "fill") == 0)
+		return fill(fd, argv[3], argv[4], argv + 5);
 	if (argc == 3 && strcmp(argv[2], "watch") == 0)
 		return watch(fd);
 	return 2;

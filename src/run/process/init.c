@@ -199,7 +199,8 @@ static _Noreturn void finish(int sock, pid_t command, int status)
 	w.exit.rss_peak = (uint64_t)u.ru_maxrss * 1024;
 	w.exit.bytes_written = written();
 	(void)sock_send(sock, &w, sizeof(w), NULL, 0, &ignored);
-	_exit(0);
+	/* Of a resident box this is all that its warden hears. */
+	_exit(WIFSIGNALED(status) ? 1 : 0);
 }
 
 static void reap(int sock, pid_t command)

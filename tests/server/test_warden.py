@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The warden role by itself, over its socket: boxes that outlive it, and nothing that it leaks.
+
+The guest is a stand-in (tests/tools/idle_guest) that says who it is. As root and as a user.
+"""
+import ctypes
+import os
+import pwd
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+from server import BAWN, BUILD, PATH, TEST_USER
+
+CTL = os.path.join(BUILD, "tests", "tools", "warden_ctl")
+GUEST = os.path.join(BUILD, "tests", "tools", "idle_guest")
+STRANGER = 54321
+SPEC = ["memory=256M", "pids=64", "disk=64M", "loopback", "sudo"]
+
+
+def reap():
+    """We are the subreaper: what lost its warden becomes our child."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+
+
+def until(what, seconds=20):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not come to pass"
+        reap()
+        time.sleep(0.01)  # the kernel tells nobody but the warden
+
+
+def leaves(part):
+    found = []
+    for line in open("/proc/self/mountinfo", encoding="utf-8"):
+        fields, _, rest = line.partition(" - ")
+        if rest.split()[0] in ("cgroup", "cgroup2"):
+            top = fields.split()[4]
+            for where in (top, *(os.path.join(top, d) for d in os.listdir(top) if d[:5] == "bawn-")):
+                if os.path.isdir(where):
+                    found += [d for d in os.listdir(where) if d.startswith("bawn-box-" + part)]
+    return found
+
+
+def pids_of(name):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+                text = f.read()
+        except OSError:
+            continue
+        state = text[text.rindex(")") + 2]
+        parent = int(text[text.rindex(")") + 2:].split()[1])
+        if text[text.index("(") + 1:text.rindex(")")] == name and state != "Z":
+            found.append((int(pid), parent))
+    return found
+
+
+class Warden:
+    def __init__(self, mode):
+        self.top = tempfile.mkdtemp(prefix="bawn-warden.", dir="/var/tmp")
+        os.chmod(self.top, 0o755)
+        self.state = os.path.join(self.top, "state")
+        self.sock = os.path.join(self.state, "run", "warden.sock")
+        self.prefix, self.uid = [], os.getuid()
+        self.name = f"t{os.getpid()}x"  # ids of this test begin so
+        os.makedirs(os.path.join(self.state, "run"))
+        os.makedirs(os.path.join(self.state, "boxes"))
+        if mode == "user" and os.getuid() == 0:
+            entry = pwd.getpwnam(TEST_USER)
+            self.uid = entry.pw_uid
+            for d in (self.top, self.state, self.state + "/run", self.state + "/boxes"):
+                os.chown(d, entry.pw_uid, entry.pw_gid)
+            self.prefix = ["/usr/bin/setpriv", f"--reuid={entry.pw_uid}",
+                           f"--regid={entry.pw_gid}", "--init-groups"]
+        self.process = None
+
+    def start(self):
+        with open(self.top + "/log", "ab") as log:
+            self.process = subprocess.Popen(
+                [*self.prefix, CTL, "serve", self.sock, BAWN, "role-warden", "--state", self.state,
+                 "--api-uid", str(self.uid), "--guest", GUEST],
+                env={"PATH": PATH, "HOME": self.top}, cwd="/", stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log)
+        until(lambda: self.process.poll() is not None or self.ask("list")[0] == "ok")
+        assert self.process.poll() is None, self.log()
+        return self
+
+    def log(self):
+        with open(self.top + "/log", encoding="utf-8") as f:
+            return f.read()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def again(self):
+        self.kill()
+        return self.start()
+
+    def popen(self, *words):
+        return subprocess.Popen([*self.prefix, CTL, self.sock, *words], text=True, cwd="/",
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+
+    def ask(self, *words):
+        """The words of the last line of the answer."""
+        out, _ = self.popen(*words).communicate(timeout=60)
+        return (out.strip().splitlines() or ["lost"])[-1].split()
+
+    def ids(self):
+        out, _ = self.popen("list").communicate(timeout=60)
+        lines = out.strip().splitlines()
+        assert lines[-1] == "ok", out
+        return {line.split()[1] for line in lines[:-1]}
+
+    def walls(self, box):
+        out, _ = self.popen("list").communicate(timeout=60)
+        line, = [x for x in out.splitlines() if x.startswith(f"box {box} ")]
+        return dict(word.split("=") for word in line.split()[2:])
+
+    def guest(self, box, say=b""):
+        """What the guest says of itself; as the user who may ask."""
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(20)
+        s.connect(f"{self.state}/boxes/{box}/guest.sock")
+        line = s.recv(200)
+        if say:
+            s.sendall(say)
+        else:
+            s.close()
+        return line.decode()
+
+    def record(self, box):
+        with open(f"{self.state}/boxes/{box}/record", encoding="utf-8") as f:
+            return dict(x.split(" ", 1) for x in f.read().splitlines() if " " in x)
+
+    def boxes(self):
+        return set(os.listdir(self.state + "/boxes"))
+
+    def destroy(self):
+        if self.process.poll() is None:
+            for box in self.ids():
+                self.ask("stop", box)
+            self.process.terminate()
+            self.process.wait()
+        reap()
+        shutil.rmtree(self.top)
+
+
+@pytest.fixture
+def warden(mode):
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    one = Warden(mode).start()
+    yield one
+    one.destroy()
+    until(lambda: not leaves(one.name))
+
+
+def test_a_box_comes_up_tells_its_walls_and_goes(warden, mode):
+    box = warden.name + "a"
+    walls = dict(w.split("=") for w in warden.ask("start", box, *SPEC, "host=e2b.local")[1:])
+    assert walls["user"] == walls["seccomp"] == walls["root"] == "required/enforced"
+    assert walls["nnp"] == "off/off"
+    assert walls["disk"] == "preferred/enforced"
+    assert "missing" not in " ".join(walls.values())
+    assert warden.guest(box) == "pid 2 uid 0 ppid 1\n"
+    assert warden.ids() == {box}
+    assert warden.walls(box) == walls
+    pid = int(warden.record(box)["pid"])
+    if mode == "root":
+        usage = dict(w.split("=") for w in warden.ask("usage", box)[1:])
+        assert int(usage["memory"]) > 0 and int(usage["disk"]) >= 0
+        assert leaves(box)
+    assert warden.ask("stop", box) == ["ok"]
+    assert not os.path.exists(f"/proc/{pid}")
+    assert warden.ids() == set() and warden.boxes() == set() and not leaves(box)
+    assert warden.ask("stop", box) == ["ok"]
+    assert warden.ask("usage", box)[:2] == ["error", "2"]
+
+
+def test_what_cannot_be_made_is_refused_and_leaves_nothing(warden):
+    box = warden.name + "b"
+    assert warden.ask("start", box, "template=nope")[:2] == ["error", "2"]
+    assert warden.ask("start", box, "tier=microvm")[:2] == ["error", "2"]
+    assert warden.boxes() == set()
+    assert warden.ask("start", box)[0] == "ok"
+    assert warden.ask("start", box)[:2] == ["error", "17"]
+    assert warden.guest(box) == "pid 2 uid 0 ppid 1\n"
+    assert warden.ids() == {box}
+
+
+def test_boxes_outlive_the_warden_and_are_adopted(warden):
+    boxes = {warden.name + str(i) for i in range(3)}
+    for box in boxes:
+        assert warden.ask("start", box, *SPEC)[0] == "ok"
+    before = {box: (warden.record(box)["pid"], warden.walls(box)) for box in boxes}
+    warden.again()
+    assert warden.ids() == boxes
+    assert {box: (warden.record(box)["pid"], warden.walls(box)) for box in boxes} == before
+    for box in boxes:
+        assert warden.guest(box) == "pid 2 uid 0 ppid 1\n"
+    # On SIGTERM too.
+    warden.process.terminate()
+    assert warden.process.wait() == 0
+    warden.start()
+    assert warden.ids() == boxes
+    for box in boxes:
+        assert warden.ask("stop", box) == ["ok"]
+    assert warden.boxes() == set()
+
+
+def test_a_box_that_ends_by_itself_is_told_of(warden):
+    box = warden.name + "c"
+    assert warden.ask("start", box, *SPEC)[0] == "ok"
+    watch = warden.popen("watch")
+    assert watch.stdout.readline() == "watching\n"
+    warden.guest(box, b"exit")
+    assert watch.stdout.readline() == f"ended {box} exited\n"
+    until(lambda: warden.boxes() == set())
+    assert warden.ids() == set() and not leaves(box)
+    watch.kill()
+    watch.communicate()
+
+
+@pytest.mark.modes("root")
+def test_a_box_at_its_memory_limit_ends_as_oom(warden):
+    box = warden.name + "d"
+    assert warden.ask("start", box, "memory=64M", "pids=64")[0] == "ok"
+    watch = warden.popen("watch")
+    assert watch.stdout.readline() == "watching\n"
+    warden.guest(box, b"eat it all")
+    assert watch.stdout.readline() == f"ended {box} oom\n"
+    watch.kill()
+    watch.communicate()
+
+
+def test_one_that_ended_while_nobody_watched_is_cleaned_up(warden):
+    box, other = warden.name + "e", warden.name + "f"
+    assert warden.ask("start", box, *SPEC)[0] == warden.ask("start", other, *SPEC)[0] == "ok"
+    pid = int(warden.record(box)["pid"])
+    warden.kill()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not os.path.exists(f"/proc/{pid}"))
+    warden.start()
+    assert warden.ids() == {other} and warden.boxes() == {other} and not leaves(box)
+
+
+def test_a_record_that_names_somebody_else_kills_nobody(warden):
+    box = warden.name + "g"
+    bystander = subprocess.Popen(["sleep", "1000"])
+    assert warden.ask("start", box, *SPEC)[0] == "ok"
+    path = f"{warden.state}/boxes/{box}/record"
+    pid = int(warden.record(box)["pid"])
+    warden.kill()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not os.path.exists(f"/proc/{pid}"))
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text.replace(f"\npid {pid}\n", f"\npid {bystander.pid}\n"))
+    warden.start()
+    assert warden.ids() == set() and warden.boxes() == set()
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+@pytest.mark.parametrize("text", ["", "bawn sandbox 1\n", "bawn sandbox 1\nid x\npid -1\nend\n",
+                                  "\0" * 5000, "x" * 100000])
+def test_a_record_that_is_none_is_removed(warden, text):
+    box = warden.name + "h"
+    warden.kill()
+    os.mkdir(f"{warden.state}/boxes/{box}")
+    with open(f"{warden.state}/boxes/{box}/record", "w", encoding="utf-8") as f:
+        f.write(text)
+    os.chown(f"{warden.state}/boxes/{box}", warden.uid, -1)
+    warden.start()
+    assert warden.boxes() == set()
+
+
+def test_what_is_not_a_question_ends_the_connection_and_is_logged(warden):
+    box = warden.name + "i"
+    assert warden.ask("start", box)[0] == "ok"
+    for packet in ("00", "01000000" * 8, "ff" * 1784, "00" * 4000):
+        assert warden.ask("raw", packet) == ["lost"]
+    assert warden.log().count("event=attack") == 4
+    assert warden.ids() == {box}
+    assert warden.guest(box) == "pid 2 uid 0 ppid 1\n"
+
+
+@pytest.mark.modes("root")
+def test_only_the_api_role_may_ask_and_reach_guests(warden):
+    box = warden.name + "j"
+    assert warden.ask("start", box)[0] == "ok"
+    os.chmod(warden.sock, 0o777)
+    warden.prefix = ["/usr/bin/setpriv", f"--reuid={STRANGER}", "--clear-groups"]
+    assert warden.ask("stop", box) == ["lost"]
+    warden.prefix = []
+    assert f"uid={STRANGER}" in warden.log()
+    assert warden.ids() == {box}
+    code = ("import socket,sys\ns=socket.socket(socket.AF_UNIX)\n"
+            "try: s.connect(sys.argv[1])\nexcept PermissionError: sys.exit(7)")
+    done = subprocess.run(["/usr/bin/setpriv", f"--reuid={STRANGER}", "--clear-groups",
+                           "/usr/bin/python3", "-c", code,
+                           f"{warden.state}/boxes/{box}/guest.sock"], check=False)
+    assert done.returncode == 7
+
+
+def test_a_box_holds_nothing_of_the_warden(warden):
+    boxes = [warden.name + "k", warden.name + "l"]
+    for box in boxes:
+        assert warden.ask("start", box, *SPEC)[0] == "ok"
+    watch = warden.popen("watch")
+    assert watch.stdout.readline() == "watching\n"
+    if os.geteuid() == 0:
+        pid = warden.record(boxes[1])["pid"]
+        held = [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")]
+        assert not [x for x in held if x.startswith("socket:") or "log" in x or "pidfd" in x], held
+    # Its end is seen at once by who is connected: no box holds the other end.
+    warden.kill()
+    assert watch.communicate(timeout=20)[0] == "lost\n"
+    warden.start()
+
+
+def test_killed_in_the_middle_of_starts_a_hundred_times(warden):
+    """What was answered lives, what lives is listed, and what was cut short leaves nothing."""
+    rng = random.Random(7)
+    up = set()
+    for n in range(100):
+        filler = warden.popen("fill", "50", f"{warden.name}{n}x", *SPEC)
+        time.sleep(rng.uniform(0, 0.06))
+        warden.kill()
+        out = filler.communicate(timeout=60)[0].split("\n")
+        answered = {line.split()[1] for line in out if line.startswith("up ")}
+        warden.start()
+        listed = warden.ids()
+        assert up | answered <= listed, "a sandbox that was answered is gone"
+        assert listed == warden.boxes()
+        # A start that was not answered may be there whole; never more than the one under way.
+        assert len(listed - up - answered) <= 1
+        for box in listed:
+            if box not in up:
+                assert warden.guest(box) == "pid 2 uid 0 ppid 1\n"
+        up = listed
+        while len(up) > 10:
+            box = rng.choice(sorted(up))
+            assert warden.ask("stop", box) == ["ok"]
+            up.discard(box)
+    found = set(x.removeprefix("bawn-box-") for x in leaves(warden.name))
+    assert found <= up
+    pids = {int(warden.record(box)["pid"]) for box in up}
+    until(lambda: {p for p, _ in pids_of("bawn-init")} >= pids)
+    mine = {p for p, parent in pids_of("bawn-init")
+            if parent in (os.getpid(), warden.process.pid)}
+    assert mine == pids
+    for box in sorted(up):
+        assert warden.ask("stop", box) == ["ok"]
+    assert warden.boxes() == set() and not leaves(warden.name)
+    until(lambda: not [p for p, parent in pids_of("bawn-init")
+                       if parent in (os.getpid(), warden.process.pid)])
+    with open(f"/proc/{warden.process.pid}/mountinfo", encoding="utf-8") as f:
+        assert warden.name not in f.read()

@@ -293,7 +293,7 @@ void proc_drain_streams(struct proc *p)
 	for (int i = 0; i < PROC_STREAMS; i++) {
 		size_t got = 0;
 
-		/* A pipe holds 64 KiB, or 1 MiB if somebody asked: no more is there by honest means. */
+		/* A pipe holds 64 KiB, or 1 MiB if somebody asked for it: more came later. */
 		while (p->out[i].watch.fd >= 0 && got < GUEST_RING) {
 			ssize_t n = read_once(&p->out[i], GUEST_RING);
 

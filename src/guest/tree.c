@@ -253,7 +253,7 @@ static int list_dir(struct worker_out *out, struct accounts *a, const char *path
 		struct frame_writer w = {0};
 		struct err gone = {0};
 
-		/* What vanishes between the two looks was not there; nor what is too long to name. */
+		/* What vanishes between the two looks was not there. */
 		if (entry_make(a, child, &entry, &gone) < 0)
 			continue;
 		guest_entry_put(&w, &entry);

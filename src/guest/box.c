@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Requests about the box as a whole: late binding, what it uses, whether it lives. */
+#include "guest/account.h"
 #include "guest/guest.h"
 
-#include "base/mem.h"
 #include "base/text.h"
 
 #include <dirent.h>
@@ -11,9 +11,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
+
+#define HOME_DEPTH 4 /* a skeleton is not deeper */
 
 void ping_request(struct request *q, struct frame_reader *body)
 {
@@ -21,6 +24,46 @@ void ping_request(struct request *q, struct frame_reader *body)
 		request_ok(q);
 	else
 		request_malformed(q);
+}
+
+/*
+ * What the template made belongs to root where ids are not shifted by the mount (a rootless box
+ * with a range): the user gets his home, once. Only below /home, only what is root's.
+ */
+static void give_tree(int dir_fd, const char *name, const struct account *user, int depth)
+{
+	AUTO_DIR DIR *dir = NULL;
+	struct stat st;
+	struct dirent *e;
+	int fd;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != 0)
+		return;
+	if (fchownat(dir_fd, name, user->uid, user->gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+		!S_ISDIR(st.st_mode) || depth >= HOME_DEPTH)
+		return;
+	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir)
+		closep(&fd);
+	while (dir && (e = readdir(dir)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			give_tree(dirfd(dir), e->d_name, user, depth + 1);
+}
+
+static void give_home(const struct guest_bind *bind)
+{
+	struct accounts a = {0};
+	struct account user = {0};
+	struct err err;
+
+	if (geteuid() == 0 && bind->user[0] && account_find(&a, bind->user, &user, &err) >= 0 &&
+		user.uid != 0 && text_starts(user.home, "/home/") && account_is_mapped(user.uid)) {
+		give_tree(AT_FDCWD, user.home, &user, 0);
+		give_tree(AT_FDCWD, "/workspace", &user, HOME_DEPTH);
+	}
+	account_done(&user);
+	accounts_done(&a);
 }
 
 void bind_request(struct request *q, struct frame_reader *body)
@@ -38,6 +81,7 @@ void bind_request(struct request *q, struct frame_reader *body)
 		(void)sethostname(bind.hostname, strlen(bind.hostname));
 	guest_bind_done(&q->g->bind);
 	q->g->bind = bind;
+	give_home(&q->g->bind);
 	request_ok(q);
 }
 

@@ -6,6 +6,8 @@
  *   E2b-Sandbox-Id (and -Port)     the sandbox: its guest API on 49983, else a port inside
  *   Host <port>-<id>.…             the same
  *   /files?signature=…             the sandbox whose token signed it
+ *   /files, /health with a token   the sandbox whose token it is: the JavaScript SDK 2.7.0 names
+ *                                  the sandbox on RPCs only
  *   else                           the E2B dialect, /v1, /health, /metrics, /openapi.json
  */
 #include "api/api.h"
@@ -110,6 +112,28 @@ static void by_signature(struct api *a, struct http_request *r)
 	api_reply_error(r, wait > 0 ? 429 : 401, "unauthenticated", NULL, "invalid signature");
 }
 
+static bool has_token_alone(const struct http_request *r, struct h1_text *ret)
+{
+	const struct h1_field *f = h1_find(&r->head, "X-Access-Token");
+
+	if (!f || !(h1_is(r->path, "/files") || h1_is(r->path, "/health")))
+		return false;
+	*ret = f->value;
+	return true;
+}
+
+static void by_token(struct api *a, struct http_request *r, struct h1_text token)
+{
+	struct sandbox *found = NULL;
+
+	for (struct sandbox *sb = a->sandboxes->first; sb; sb = sb->next)
+		if (sb->row.state == SANDBOX_RUNNING && sb->row.token[0] &&
+			signature_token_is(sb->row.token, token))
+			found = sb;
+	/* A token of nobody is one of a sandbox that has ended, as far as anyone can tell. */
+	envd_handle(a, r, found, found ? found->row.id : "unknown");
+}
+
 static void by_route(struct api *a, struct http_request *r)
 {
 	static const struct route *const tables[] = {own_routes, e2b_routes, v1_routes};
@@ -146,6 +170,7 @@ void api_handle(struct http_request *r, void *api)
 	struct api *a = api;
 	const struct h1_field *f = h1_find(&r->head, "E2b-Sandbox-Id");
 	char id[SANDBOX_ID_MAX];
+	struct h1_text token;
 	unsigned port;
 
 	/* Before rows and kernel agree nothing true can be said of any sandbox: "502, it is dead"
@@ -161,6 +186,8 @@ void api_handle(struct http_request *r, void *api)
 		to_sandbox(a, r, id, port);
 	else if (is_signed_file(r))
 		by_signature(a, r);
+	else if (has_token_alone(r, &token))
+		by_token(a, r, token);
 	else
 		by_route(a, r);
 }

@@ -59,10 +59,12 @@ export default function commands({ sdk, box, isOld }) {
     assert.equal(expected, 2_700_000)
   }, 120)
 
-  test('characters of several bytes survive any cut', async () => {
-    const r = await box.commands.run("python3 -c \"print('añ€😀' * 20000)\"")
-    assert.equal(r.stdout, 'añ€😀'.repeat(20000) + '\n')
-  })
+  if (!isOld) { // 2.7.0 decodes each piece by itself
+    test('characters of several bytes survive any cut', async () => {
+      const r = await box.commands.run("python3 -c \"print('añ€😀' * 20000)\"")
+      assert.ok(r.stdout === 'añ€😀'.repeat(20000) + '\n')
+    })
+  }
 
   test('in the background: list, wait', async () => {
     const handle = await box.commands.run('sleep 0.5; echo done', { background: true })

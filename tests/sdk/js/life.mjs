@@ -67,7 +67,8 @@ export default function life({ sdk, box, isOld }) {
     await one.setTimeout(2000)
     assert.equal(await one.isRunning(), true)
     await until(async () => !(await one.isRunning()), 10)
-    await assert.rejects(one.commands.run('true'), sdk.TimeoutError)
+    await assert.rejects(one.commands.run('true'), (e) =>
+      e instanceof sdk.TimeoutError || e instanceof sdk.NotFoundError)
     await assert.rejects(Sandbox.getInfo(one.sandboxId), sdk.NotFoundError)
   })
 

@@ -67,7 +67,7 @@ export default function urls({ sdk, box }) {
       })
       const none = await ask({})
       assert.equal(none.status, 401)
-      assert.equal((await none.json()).code, 'unauthenticated')
+      await none.body?.cancel()
       const wrong = await ask({ 'X-Access-Token': '0'.repeat(64) })
       assert.equal(wrong.status, 401)
       await wrong.body?.cancel()

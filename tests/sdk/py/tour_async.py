@@ -53,13 +53,12 @@ async def _():
     handle = await box.commands.run("cat", background=True, stdin=True)
     assert handle.pid in [p.pid for p in await box.commands.list()]
     await box.commands.send_stdin(handle.pid, "one\n")
-
-    async def parts():
-        for i in range(50):
-            yield f"part {i}\n"
-            if i % 10 == 0:
-                await asyncio.sleep(0.02)
-    await box.commands.stream_input(handle.pid, parts())
+    stream = box.commands.stream_input(handle.pid)
+    for i in range(50):
+        await stream.send(f"part {i}\n")
+        if i % 10 == 0:
+            await asyncio.sleep(0.02)
+    await stream.close()
     await box.commands.close_stdin(handle.pid)
     equal((await handle.wait()).stdout, "one\n" + "".join(f"part {i}\n" for i in range(50)))
 

@@ -346,6 +346,13 @@ static void read_some(struct conn *c)
 	tell_eof(c);
 }
 
+/* Reading may have ended the handshake that our output waits for. */
+static void flush_after_read(struct conn *c)
+{
+	if (c->session && !c->is_blocked && !c->is_finishing && buf_len(&c->out) > 0)
+		(void)flush(c);
+}
+
 static bool can_read(const struct conn *c)
 {
 	return !c->is_dead && !c->is_finishing && !c->is_paused && !c->at_eof &&
@@ -437,6 +444,7 @@ static void ready(struct loop_watch *w, uint32_t events)
 	if (can_read(c)) {
 		if (events & (EPOLLIN | EPOLLRDHUP | broken) || c->session)
 			read_some(c);
+		flush_after_read(c);
 	} else if (events & broken) {
 		/* Nobody hears us any more. What it sent last is lost with it. */
 		tell_closed(c, ECONNRESET, "the peer is gone");
@@ -473,6 +481,7 @@ static void work(struct loop_task *t)
 		tell_eof(c);
 		if (c->session && can_read(c))
 			read_some(c);
+		flush_after_read(c);
 	}
 	set_interest(c);
 }

@@ -182,6 +182,17 @@ static int write_move(struct sandbox *sb, enum sandbox_state state, enum sandbox
 	return r;
 }
 
+/* The time of its start as the row has it: the same before and after a restart. */
+static void read_start(struct sandbox *sb)
+{
+	struct store_sandbox row = {0};
+	struct err err = {0};
+
+	if (store_sandbox_get(sb->api->store, sb->row.id, &row, &err) == 0)
+		sb->row.started_ms = row.started_ms;
+	store_sandbox_done(&row);
+}
+
 int sandbox_move(struct sandbox *sb, enum sandbox_state state, enum sandbox_reason reason,
 	const char *message, const char *actor, json_t *take_detail, struct err *err)
 {
@@ -213,7 +224,7 @@ int sandbox_move(struct sandbox *sb, enum sandbox_state state, enum sandbox_reas
 	sb->row.reason = reason;
 	sb->since_ms = loop_now_ms(sb->api->loop);
 	if (state == SANDBOX_RUNNING)
-		sb->row.started_ms = api_now_unix_ms();
+		read_start(sb);
 	return 0;
 }
 

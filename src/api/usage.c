@@ -5,7 +5,8 @@
 #include "api/sandbox_impl.h"
 #include "base/mem.h"
 
-#define TURN_MS 250 /* the sampler's step: a twentieth of all sandboxes each time */
+#define GUEST_MS 2000 /* a guest that has not said by then does not know */
+#define TURN_MS  250  /* the sampler's step: a twentieth of all sandboxes each time */
 
 struct usage_sampler {
 	struct api *api;
@@ -13,12 +14,20 @@ struct usage_sampler {
 	unsigned turn;
 };
 
-/* A question under way: the sandbox is looked up again when the answer comes. */
+/*
+ * A question under way: to the warden, then, if somebody waits and the warden could not measure all
+ * of it (no cgroups), to the guest. The sandbox is looked up again when the warden's answer comes;
+ * the guest's link tells us when it goes.
+ */
 struct question {
 	struct api *api;
 	char id[SANDBOX_ID_MAX];
 	void (*done)(struct sandbox *sb, void *arg);
 	void *arg;
+	struct provider_usage usage; /* what the warden knew */
+	struct sandbox *sb;          /* while the guest is asked */
+	struct mux_channel channel;
+	struct loop_timer patience;
 };
 
 struct usage_ring *usage_ring_free(struct usage_ring *r)
@@ -62,16 +71,105 @@ static void add_sample(struct sandbox *sb, const struct provider_usage *u)
 	r->last_ms = now_ms;
 }
 
+static void finish(struct question *q, struct sandbox *sb)
+{
+	if (q->sb) {
+		loop_timer_cancel(q->api->loop, &q->patience);
+		sandbox_guest_cancel(q->sb, q);
+		mux_drop(&q->channel);
+	}
+	if (sb && (q->usage.has_cpu || q->usage.has_memory || q->usage.has_disk))
+		add_sample(sb, &q->usage);
+	if (q->done)
+		q->done(sb, q->arg);
+	free(q);
+}
+
+static uint64_t at_most(uint64_t v, uint64_t max)
+{
+	return v < max ? v : max;
+}
+
+static void guest_said(struct mux_channel *c, uint16_t kind, struct frame_reader *body)
+{
+	struct question *q = c->arg;
+	struct guest_usage u = {0};
+
+	if (kind == MSG_USAGE && guest_usage_get(body, &u) && frame_ok(body)) {
+		if (!q->usage.has_cpu)
+			q->usage.cpu_us = at_most(u.cpu_us, INT64_MAX);
+		if (!q->usage.has_memory)
+			q->usage.memory = at_most(u.mem_used, INT64_MAX);
+		if (!q->usage.has_disk)
+			q->usage.disk = at_most(u.disk_used, INT64_MAX);
+		q->usage.has_cpu = q->usage.has_memory = q->usage.has_disk = true;
+	}
+	guest_usage_done(&u);
+	finish(q, q->sb);
+}
+
+static void guest_sent(struct mux_channel *c, uint8_t stream, const char *p, size_t n)
+{
+	(void)c, (void)stream, (void)p, (void)n;
+}
+
+static void guest_ended(struct mux_channel *c, int code, const char *why)
+{
+	struct question *q = c->arg;
+
+	(void)code, (void)why;
+	finish(q, q->sb);
+}
+
+static void guest_closed(struct mux_channel *c, int code)
+{
+	struct question *q = c->arg;
+
+	finish(q, code == 0 ? q->sb : sandbox_by_id(q->api, q->id));
+}
+
+static const struct mux_events guest_events = {
+	.message = guest_said,
+	.data = guest_sent,
+	.ended = guest_ended,
+	.closed = guest_closed,
+};
+
+static void no_patience(struct loop_timer *t)
+{
+	struct question *q = (struct question *)((char *)t - offsetof(struct question, patience));
+
+	finish(q, q->sb);
+}
+
+static void linked(struct sandbox *sb, int code, void *arg)
+{
+	struct question *q = arg;
+	struct frame_writer w = {0};
+	struct err err = {0};
+
+	if (code < 0 ||
+		mux_open(sb->guest, &q->channel, GUEST_USAGE, &w, &guest_events, q, &err) < 0)
+		finish(q, sandbox_by_id(q->api, q->id));
+	else
+		mux_end(&q->channel, 0, NULL);
+}
+
 static void answered(const struct warden_message *m, void *arg)
 {
 	struct question *q = arg;
 	struct sandbox *sb = sandbox_by_id(q->api, q->id);
 
-	if (sb && m->code == 0)
-		add_sample(sb, &m->usage);
-	if (q->done)
-		q->done(sb, q->arg);
-	free(q);
+	if (m->code == 0)
+		q->usage = m->usage;
+	if (!sb || !q->done || (q->usage.has_cpu && q->usage.has_memory && q->usage.has_disk)) {
+		finish(q, sb);
+		return;
+	}
+	q->sb = sb;
+	q->patience.fire = no_patience;
+	loop_timer_set(q->api->loop, &q->patience, GUEST_MS);
+	sandbox_guest(sb, linked, q);
 }
 
 void usage_take(struct sandbox *sb, void (*done)(struct sandbox *sb, void *arg), void *arg)

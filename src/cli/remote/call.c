@@ -43,6 +43,21 @@ static void on_end(void *arg, const struct err *err)
 	c->is_done = true;
 }
 
+/* Control bytes, C1 ones included, become '?': they could drive the terminal. */
+const char *client_clean(const char *s, char *out, size_t size)
+{
+	size_t n = 0;
+
+	for (; *s && n + 1 < size; s++) {
+		unsigned char c = (unsigned char)*s;
+		bool is_c1 = c == 0xc2 && (unsigned char)s[1] < 0xa0;
+
+		out[n++] = c < 0x20 || c == 0x7f || is_c1 ? '?' : *s;
+	}
+	out[n] = '\0';
+	return out;
+}
+
 /* Whatever error shape: Connect's, E2B's, ours. The server's words are quoted, not trusted. */
 int client_refused(int status, const char *body, size_t n, struct err *err)
 {
@@ -60,11 +75,11 @@ int client_refused(int status, const char *body, size_t n, struct err *err)
 				   : EIO;
 
 	if (text)
-		(void)err_set(err, code, "%s", text_quote(text, said, sizeof(said)));
+		(void)err_set(err, code, "%s", client_clean(text, said, sizeof(said)));
 	else
 		(void)err_set(err, code, "the server answered %d", status);
 	if (next)
-		(void)err_hint(err, "%s", text_quote(next, todo, sizeof(todo)));
+		(void)err_hint(err, "%s", client_clean(next, todo, sizeof(todo)));
 	else if (status == 401)
 		(void)err_hint(err,
 			"give a key with --key or $BAWN_API_KEY; 'bawn key create' makes "

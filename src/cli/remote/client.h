@@ -67,6 +67,9 @@ int client_json(struct client *c, const char *method, const char *path, json_t *
 /* Set err from the body of an answer that is an error. Returns < 0. */
 int client_refused(int status, const char *body, size_t n, struct err *err);
 
+/* A text of the server's, cut and made safe for a terminal. Returns out. */
+const char *client_clean(const char *s, char *out, size_t size);
+
 /* A connection to the server that is not ours to speak on: for forwarding. */
 int client_connect(struct client *c, const struct conn_events *events, void *arg, struct conn **ret,
 	struct err *err);

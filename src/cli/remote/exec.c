@@ -47,9 +47,10 @@ static int run(const struct args *a, const struct process_wish *w, const char *v
 		result.status = 0;
 	}
 	client_box_done(&box);
-	if (r < 0 && result.status > 128)
-		return result.status;
-	return r < 0 ? args_fail(verb, &err) : result.status;
+	/* The message, and the status that a shell would give. */
+	if (r < 0 && result.status <= 128)
+		(void)args_fail(verb, &err);
+	return result.status;
 }
 
 int verb_exec(int argc, char **argv)

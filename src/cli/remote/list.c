@@ -50,7 +50,7 @@ const char *list_text(const json_t *o, const char *name, char *out, size_t size)
 {
 	const char *s = json_string_value(json_object_get(o, name));
 
-	return text_quote(s ? s : "", out, size);
+	return client_clean(s ? s : "", out, size);
 }
 
 /* Seconds since 1970 of "2026-01-01T00:00:00.123Z"; 0 if it is none. */

@@ -170,7 +170,7 @@ static void print_value(const char *name, const json_t *v)
 				 : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
 	/* JSON is full of quotes and safe as it is; a string is not. */
 	(void)printf("%-12s %s\n", name,
-		json_is_string(v) ? text_quote(text, quoted, sizeof(quoted)) : text);
+		json_is_string(v) ? client_clean(text, quoted, sizeof(quoted)) : text);
 }
 
 static void print_walls(const json_t *walls)

@@ -267,7 +267,7 @@ static int print_url(struct client *c, const struct client_box *b, unsigned port
 	if (r >= 0)
 		(void)printf(want_json ? "{\"url\":\"%s://%u-%s.%s\"}\n" : "%s://%u-%s.%s\n",
 			scheme, port, b->id,
-			text_quote(domain ? domain : "localhost", quoted, sizeof(quoted)));
+			client_clean(domain ? domain : "localhost", quoted, sizeof(quoted)));
 	json_decref(detail);
 	return r;
 }

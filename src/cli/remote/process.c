@@ -22,8 +22,11 @@
 
 #define FRAME_MAX  (8u << 20)
 #define INPUT_SIZE 16384
-#define KEY_LEAVE1 0x10 /* ^P */
-#define KEY_LEAVE2 0x11 /* ^Q */
+/* As `bawn run` has them. */
+#define EXIT_NOT_EXEC  126
+#define EXIT_NOT_FOUND 127
+#define KEY_LEAVE1     0x10 /* ^P */
+#define KEY_LEAVE2     0x11 /* ^Q */
 
 /* NUL-terminated; the caller frees. */
 static char *encode(const char *p, size_t n)
@@ -384,8 +387,11 @@ static void take_last(struct run *r, const json_t *message)
 		r->result->status = EXIT_TIMEOUT;
 		return;
 	}
+	if (text && text_starts(text, "error starting process"))
+		r->result->status =
+			strstr(text, "no such program") ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
 	fail(r, code && strcmp(code, "not_found") == 0 ? ENOENT : EIO,
-		text_quote(text ? text : "the server gave no reason", quoted, sizeof(quoted)));
+		client_clean(text ? text : "the server gave no reason", quoted, sizeof(quoted)));
 }
 
 static bool take_frame(struct run *r)

@@ -242,7 +242,10 @@ static int inspect(int fd, bool is_tls, struct listener *ret, struct err *err)
 	/* The manager made it and keeps it: the file is not ours to remove. */
 	ret->fd = fcntl(fd, F_DUPFD_CLOEXEC, 100);
 	(void)close(fd);
-	return ret->fd < 0 ? err_sys(err, "dup") : 0;
+	/* One that blocks would hold the whole role whenever a client left before it was met. */
+	if (ret->fd < 0 || fcntl(ret->fd, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(err, "passed descriptor %d", fd);
+	return 0;
 }
 
 int listener_inherited(struct listener *ret, int max, bool is_tls, struct err *err)

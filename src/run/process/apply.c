@@ -460,6 +460,10 @@ static int apply_op(struct apply *a, const struct op *op, struct err *err)
 			       : 0;
 	case OP_LOOPBACK: return net_loopback_up(err);
 	case OP_SYSCTL: return do_sysctl(op, err);
+	case OP_OWN:
+		return lchown(op->path, op->uid, op->gid) < 0
+			       ? err_sys(err, "give '%s' to its owner", op->path)
+			       : 0;
 	case OP_CGROUPNS:
 		return unshare(CLONE_NEWCGROUP) < 0 ? err_sys(err, "unshare the cgroup namespace")
 						    : 0;

@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BASE_UID   1000
-#define BASE_GID   1000
+#define BASE_UID   TEMPLATE_USER
+#define BASE_GID   TEMPLATE_USER
 #define MOUNTS_MAX 4096
 
 /*
@@ -286,6 +286,16 @@ int facts_gather(
 		return r;
 	}
 	find_subids(s, o->environ, &f);
+	/*
+	 * A box of one id cannot have both root and user. The guest would be root to become
+	 * anybody; where there is nobody else to become it is who everything is for.
+	 */
+	if (f.is_resident && is_base && !f.is_host_root && !f.subuid) {
+		free(f.box_user);
+		free(f.box_home);
+		free(f.box_shell);
+		set_user(&f, BASE_UID, BASE_GID, "user", "/home/user");
+	}
 	*ret = f;
 	return 0;
 }

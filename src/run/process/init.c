@@ -293,20 +293,30 @@ static int build(struct box *b, struct apply *a, struct err *err)
 	return r < 0 ? r : apply_side(a, OP_SIDE_INIT, err);
 }
 
+/* How many bytes the kernel takes for our arguments. Where the first one is, libc knows. */
+static size_t arguments_size(void)
+{
+	AUTO_FD int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	char buf[4096];
+	size_t sum = 0;
+	ssize_t n;
+
+	while (fd >= 0 && (n = read(fd, buf, sizeof(buf))) > 0)
+		sum += (size_t)n;
+	return sum;
+}
+
 /*
  * /proc/1/cmdline is open to everybody in the box: this copy of bawn's arguments, with
- * paths of the host in them, goes. They end where the environment begins.
+ * paths of the host in them, goes.
  */
 static void hide_arguments(void)
 {
 	char *from = program_invocation_name;
-	size_t n;
+	size_t n = arguments_size();
 
-	if (!environ || !environ[0] || environ[0] <= from)
+	if (n == 0)
 		return;
-	n = (size_t)(environ[0] - from);
-	if (n > SPEC_ARGS_MAX + PATH_MAX)
-		return; /* somebody moved one of them: not ours to wipe */
 	memset(from, 0, n);
 	memcpy(from, "bawn", n < 5 ? n - 1 : 4);
 }

@@ -61,6 +61,7 @@ enum op_kind {
 	OP_HOSTNAME,
 	OP_LOOPBACK,
 	OP_SYSCTL,   /* write text to path, a setting of the box's own namespaces */
+	OP_OWN,      /* path of the finished root to uid, gid */
 	OP_CGROUPNS, /* unshare the cgroup namespace once in the leaf */
 	/* the command */
 	OP_SESSION, /* own session; own terminal if the caller has one */
@@ -154,6 +155,10 @@ struct plan {
 	struct strv argv, env;
 	char *cwd;
 };
+
+/* The box user of the base template, and the n-th path of it that is his; NULL past the last. */
+#define TEMPLATE_USER 1000
+const char *template_users_path(size_t n);
 
 int plan_build(const struct spec *spec, const struct plan_facts *facts,
 	const struct host_view *view, bool want_explain, struct plan *ret, struct err *err);

@@ -485,6 +485,22 @@ static void add_tmp(struct builder *b)
 	attach(b, b->store, "run", "/run", WALL_ROOT);
 }
 
+/*
+ * A user's template is all that user's own, who is root in a box that starts as root: what the
+ * template says is the box user's is given to it here. As root the files have their numbers.
+ */
+static void give_home(struct builder *b)
+{
+	if (!is_base(b) || !b->p->map.by_helper || b->f->box_uid != 0)
+		return;
+	for (size_t i = 0; template_users_path(i); i++) {
+		struct op *op = add(b, OP_OWN, WALL_ROOT);
+
+		op->path = text_format("/%s", template_users_path(i));
+		op->uid = op->gid = TEMPLATE_USER;
+	}
+}
+
 int plan_add_filesystem(struct plan *p, const struct spec *s, const struct plan_facts *f,
 	const struct host_view *v, struct err *err)
 {
@@ -511,5 +527,6 @@ int plan_add_filesystem(struct plan *p, const struct spec *s, const struct plan_
 	add_writable(&b);
 	add_masks(&b);
 	add(&b, OP_PIVOT, WALL_ROOT);
+	give_home(&b);
 	return 0;
 }

@@ -33,6 +33,7 @@ static const char *const kind_names[OP_COUNT] = {
 	[OP_HOSTNAME] = "hostname",
 	[OP_LOOPBACK] = "loopback",
 	[OP_SYSCTL] = "sysctl",
+	[OP_OWN] = "own",
 	[OP_CGROUPNS] = "cgroupns",
 	[OP_SESSION] = "session",
 	[OP_RLIMIT] = "rlimit",

@@ -171,6 +171,14 @@ static const char *const links[][2] = {
 /* On a merged /usr these are links; elsewhere the host is not one we can build a root from. */
 static const char *const top_links[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
 
+const char *template_users_path(size_t n)
+{
+	for (size_t i = 0; i < sizeof(things) / sizeof(things[0]); i++)
+		if (things[i].is_users && n-- == 0)
+			return things[i].path;
+	return NULL;
+}
+
 static uint64_t mix(uint64_t h, const void *data, size_t n)
 {
 	const unsigned char *p = data;
@@ -228,7 +236,8 @@ static int make_thing(int dir, const struct made *m, bool is_host_root, struct e
 	if (fchmodat(dir, m->path, m->mode, 0) < 0)
 		return err_sys(err, "chmod '%s'", m->path);
 	/* Ids are the box's own: an idmapped mount shows disk id 1000 as the box's 1000. */
-	if (m->is_users && is_host_root && fchownat(dir, m->path, 1000, 1000, 0) < 0)
+	if (m->is_users && is_host_root &&
+		fchownat(dir, m->path, TEMPLATE_USER, TEMPLATE_USER, 0) < 0)
 		return err_sys(err, "give '%s' to user", m->path);
 	return 0;
 }

@@ -177,7 +177,8 @@ static int unknown(const char *what, const char *dashes, const char *key, struct
 		if (settings[i].name)
 			names[n++] = settings[i].name;
 	}
-	names[n++] = "config";
+	if (*dashes)
+		names[n++] = "config"; /* a file does not name another */
 	near = text_closest(key, names, n);
 	(void)text_quote(key, quoted, sizeof(quoted));
 	if (near)

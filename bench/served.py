@@ -170,7 +170,7 @@ def idle_pss(server):
 
 
 def measure(spawn, others, rounds, seed):
-    with Server(options=["--disk", "2G", "--sandboxes", "500"]) as server:
+    with Server(options=["--disk", "2G", "--max-sandboxes", "500"]) as server:
         box = server.create(timeout=3600)
         env, rows = environment(server, box), subjects(others)
         results = harness.measure(spawn, rows, rounds, 10, seed, env)

@@ -37,7 +37,7 @@ def cost(pid):
 
 @pytest.mark.modes("root")  # a range of ids for each
 def test_a_thousand_idle_sandboxes():
-    with Server(options=["--sandboxes", str(COUNT + 10)]) as host, \
+    with Server(options=["--max-sandboxes", str(COUNT + 10)]) as host, \
             concurrent.futures.ThreadPoolExecutor(IN_FLIGHT) as pool:
         started = time.monotonic()
         boxes = list(pool.map(lambda _: host.create(timeout=3600), range(COUNT)))

@@ -109,7 +109,7 @@ def test_unknown_template_is_404(server):
 
 
 @pytest.mark.parametrize("more", [{"autoPause": True}, {"volumeMounts": [{"name": "a", "path": "/a"}]},
-                                  {"mcp": {"x": {}}}])
+                                  {"iam": {"tokens": {"a": {}}}}])
 def test_what_cannot_be_kept_yet_is_refused(server, more):
     check_error(post(server, "/v2/sandboxes", {"templateID": "base", **more}), 501)
 

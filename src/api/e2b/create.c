@@ -16,13 +16,13 @@
 #define V1_DEFAULT_MS 15000 /* of the older path; the newer has the server's default */
 #define KEY_MAX       255
 
+/* `mcp` is not among them: the SDK itself starts the gateway, by a command inside. */
 static int refuse_later(json_t *body, struct err *err)
 {
 	static const struct {
 		const char *field, *what;
 	} later[] = {
 		{"volumeMounts", "volumes come with persistence"},
-		{"mcp", "the MCP gateway comes with its template"},
 		{"iam", "workload identity comes with egress"},
 	};
 	bool is_paused = false;

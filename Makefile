@@ -6,14 +6,17 @@ TIME ?= 60
 PREFIX ?= /usr/local
 MESON_FLAGS ?=
 
-all: $(BUILD)/build.ninja ## build build/bawn
+all: $(BUILD)/build.ninja ## build build/bawn and build/bawnd
 	@ninja -C $(BUILD) --quiet
 
 $(BUILD)/build.ninja:
 	@meson setup $(BUILD) --prefix=$(PREFIX) $(MESON_FLAGS) >/dev/null
 
-up: ## install what is missing, build, run a first sandboxed command
+up: ## install what is missing, build, run a first command, start a server and use it
 	@tools/up
+
+down: ## end that server and its sandboxes
+	@tools/down
 
 test: ## install what tests need, run everything CI runs
 	@tools/test
@@ -47,4 +50,4 @@ clean: ## remove the build directories
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
-.PHONY: all up test lint check check-root check-asan fuzz bench install clean help
+.PHONY: all up down test lint check check-root check-asan fuzz bench install clean help

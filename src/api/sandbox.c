@@ -42,6 +42,18 @@ struct sandbox *sandbox_add(struct api *a, struct store_sandbox *take_row)
 
 static void free_sandbox(struct sandbox *sb)
 {
+	struct sandbox_made_wait *made;
+	struct sandbox_gone_wait *gone;
+
+	/* Still waited for only when the program ends: nobody is told any more. */
+	while ((made = sb->mades)) {
+		sb->mades = made->next;
+		free(made);
+	}
+	while ((gone = sb->gones)) {
+		sb->gones = gone->next;
+		free(gone);
+	}
 	usage_ring_free(sb->usage);
 	store_sandbox_done(&sb->row);
 	free(sb);

@@ -24,6 +24,7 @@ struct api_config {
 	uint64_t memory_max, disk_max, pids_max, cpu_milli, open_files; /* per sandbox defaults */
 	unsigned sandboxes_max; /* running at once, all tenants */
 	bool kill_on_exit;
+	bool webhooks_private; /* webhooks may go to addresses of this machine and its network */
 	const char *openapi; /* the document's text, embedded */
 	/* Each answer that is complete or broke off, for the access log; or NULL. */
 	void (*access)(const struct http_request *r);
@@ -38,6 +39,7 @@ struct api {
 	struct api_sandboxes *sandboxes; /* api/sandbox.c */
 	struct api_keys *keys;           /* api/auth.c: cache of keys, failures per address */
 	struct api_counters *counters;   /* api/metrics.c */
+	struct api_v1 *v1;               /* api/v1/v1.c: watches, followers, webhooks */
 	struct http_server *local;       /* <state>/run/api.sock: uid 0 and our own need no key */
 	bool is_ready; /* reconciled: requests are served; before: 503, Retry-After 1 */
 	char boot_id[40];
@@ -91,6 +93,10 @@ struct route_match {
 
 extern const struct route e2b_routes[]; /* api/e2b/routes.c, ends with method NULL */
 extern const struct route v1_routes[];  /* api/v1/routes.c */
+
+/* api/v1/v1.c: what runs beside its requests; before the store is closed. */
+int v1_create(struct api *a, struct err *err);
+void v1_free(struct api *a);
 
 /*
  * Find the route of a path in a table. 0: *ret is filled, but for the caller. 404: no such path.

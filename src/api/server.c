@@ -266,6 +266,8 @@ static int open_all(struct api *a, struct err *err)
 	if (r == 0)
 		r = sandboxes_create(a, err);
 	if (r == 0)
+		r = v1_create(a, err);
+	if (r == 0)
 		r = http_server_create(a->loop, api_handle, a, &a->http, err);
 	if (r == 0)
 		r = http_server_create(a->loop, handle_local, a, &a->local, err);
@@ -304,6 +306,7 @@ struct api *api_free(struct api *a)
 	a->warden = warden_client_free(a->warden);
 	/* What was asked is answered with "lost" behind the batch, by callbacks that need us. */
 	(void)loop_once(a->loop, 0, &ignored);
+	v1_free(a);
 	sandboxes_free(a);
 	a->store = store_close(a->store);
 	a->keys = api_keys_free(a->keys);

@@ -81,12 +81,29 @@ int store_exec_insert(struct store *s, const struct store_exec *e, struct err *e
 	return store_tx_end(s, is_mine, r, err);
 }
 
+#define COLUMNS                                                                                    \
+	"e.id, e.sandbox, e.request, e.pid, e.made_ms, e.has_ended, e.exit_code, e.signal,"        \
+	" e.is_timed_out"
+
+static void read_row(struct statement *t, struct store_exec *ret)
+{
+	*ret = (struct store_exec){0};
+	column_copy(t, ret->id, sizeof(ret->id));
+	column_copy(t, ret->sandbox, sizeof(ret->sandbox));
+	ret->request = column_text(t);
+	ret->pid = column_int(t);
+	ret->made_ms = column_int(t);
+	ret->has_ended = column_int(t) != 0;
+	ret->exit_code = column_int(t);
+	ret->signal = column_int(t);
+	ret->is_timed_out = column_int(t) != 0;
+}
+
 int store_exec_get(struct store *s, const char *sandbox, const char *id, struct store_exec *ret,
 	struct err *err)
 {
 	static const char sql[] =
-		"SELECT id, sandbox, request, pid, made_ms, has_ended, exit_code, signal,"
-		" is_timed_out FROM execs WHERE sandbox = ? AND id = ?";
+		"SELECT " COLUMNS " FROM execs e WHERE e.sandbox = ? AND e.id = ?";
 	AUTO_STATEMENT struct statement t = statement(s, sql);
 	char quoted[80];
 	int r;
@@ -98,17 +115,43 @@ int store_exec_get(struct store *s, const char *sandbox, const char *id, struct 
 		return r;
 	if (r == 0)
 		return err_set(err, ENOENT, "no exec '%s'", text_quote(id, quoted, sizeof(quoted)));
-	*ret = (struct store_exec){0};
-	column_copy(&t, ret->id, sizeof(ret->id));
-	column_copy(&t, ret->sandbox, sizeof(ret->sandbox));
-	ret->request = column_text(&t);
-	ret->pid = column_int(&t);
-	ret->made_ms = column_int(&t);
-	ret->has_ended = column_int(&t) != 0;
-	ret->exit_code = column_int(&t);
-	ret->signal = column_int(&t);
-	ret->is_timed_out = column_int(&t) != 0;
+	read_row(&t, ret);
 	return 0;
+}
+
+int store_exec_remove(struct store *s, const char *sandbox, const char *id, struct err *err)
+{
+	static const char sql[] = "DELETE FROM execs WHERE sandbox = ? AND id = ?";
+	AUTO_STATEMENT struct statement t = statement(s, sql);
+	int r;
+
+	bind_text(&t, sandbox);
+	bind_text(&t, id);
+	r = statement_run(&t, err);
+	if (r < 0)
+		return r;
+	return r == 0 ? err_set(err, ENOENT, "no exec '%s'", id) : 0;
+}
+
+int store_exec_each_open(struct store *s, int (*each)(const struct store_exec *e, void *arg),
+	void *arg, struct err *err)
+{
+	static const char sql[] =
+		"SELECT " COLUMNS " FROM execs e JOIN sandboxes b ON b.id = e.sandbox"
+		" WHERE NOT e.has_ended AND b.state = 'running' ORDER BY e.number";
+	AUTO_STATEMENT struct statement t = statement(s, sql);
+	int r;
+
+	while ((r = statement_step(&t, err)) > 0) {
+		struct store_exec e;
+
+		read_row(&t, &e);
+		r = each(&e, arg);
+		store_exec_done(&e);
+		if (r < 0)
+			return err->code ? r : err_set(err, -r, "stopped");
+	}
+	return r;
 }
 
 int store_exec_update(struct store *s, const struct store_exec *e, struct err *err)

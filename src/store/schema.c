@@ -77,6 +77,7 @@ static const char *const steps[] = {
 	" is_timed_out INTEGER NOT NULL,"
 	" UNIQUE (sandbox, id)"
 	") STRICT;"
+	"CREATE INDEX execs_open ON execs(number) WHERE NOT has_ended;"
 
 	"CREATE TABLE events ("
 	" number INTEGER PRIMARY KEY AUTOINCREMENT,"

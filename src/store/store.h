@@ -117,6 +117,11 @@ int store_exec_insert(struct store *s, const struct store_exec *e, struct err *e
 int store_exec_get(struct store *s, const char *sandbox, const char *id, struct store_exec *ret,
 	struct err *err);
 int store_exec_update(struct store *s, const struct store_exec *e, struct err *err);
+/* It never started: its key is free again. */
+int store_exec_remove(struct store *s, const char *sandbox, const char *id, struct err *err);
+/* Those of running sandboxes that have no end yet. */
+int store_exec_each_open(struct store *s, int (*each)(const struct store_exec *e, void *arg),
+	void *arg, struct err *err);
 
 /* ---- events: the one place every action passes (store/events.c) ---- */
 struct store_event {

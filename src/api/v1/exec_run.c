@@ -149,13 +149,11 @@ static int record_exit(struct run *u, struct err *err)
 	bool is_known = r == 0 && now.has_ended;
 
 	store_exec_done(&now);
-	if (r < 0 || is_known)
-		return r;
 	u->row.has_ended = true;
 	u->row.exit_code = u->exit.exit_code;
 	u->row.signal = u->exit.signal;
 	u->row.is_timed_out = u->exit.is_timed_out != 0;
-	return write_end(u, err);
+	return r < 0 || is_known ? r : write_end(u, err);
 }
 
 /* The guest does not know it: it never started, or ended so long ago that nobody can say how. */

@@ -70,6 +70,7 @@ static void proc_free(struct proc *p)
 	unlist(p);
 	proc_fail_readers(p, &gone);
 	proc_input_end(p, ESRCH, "the process has exited");
+	proc_kill_answer(p);
 	for (int i = 0; i < PROC_STREAMS; i++) {
 		proc_stream_close(&p->out[i]);
 		ring_done(&p->out[i].ring);
@@ -218,6 +219,7 @@ void proc_check_end(struct proc *p)
 static void set_exited(struct proc *p)
 {
 	p->state = PROC_EXITED;
+	proc_kill_answer(p);
 	proc_input_end(p, ESRCH, "the process has exited");
 	if (p->is_killed)
 		loop_timer_set(p->g->loop, &p->grace, GRACE_MS);

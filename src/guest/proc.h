@@ -48,6 +48,14 @@ struct proc_input {
 	bool is_done;       /* the client has no more */
 };
 
+/* A client that waits for a kill to have happened. */
+struct proc_kill {
+	struct mux_channel ch;
+	struct proc *proc; /* NULL once answered */
+	struct proc_kill *next;
+	struct loop_timer limit;
+};
+
 struct proc {
 	struct guest *g;
 	struct proc *next;
@@ -67,6 +75,7 @@ struct proc {
 	struct loop_watch in_watch;   /* stdin's pipe, or a second descriptor of the pty; owned */
 	struct proc_input *inputs;    /* in order of arrival: the first one writes */
 	bool want_close_input;
+	struct proc_kill *kills;
 	struct loop_timer timeout; /* of the request */
 	struct loop_timer grace;   /* after a kill, for the streams */
 	struct loop_timer forget;
@@ -99,6 +108,12 @@ void proc_reaped(struct proc *p, int status, const struct rusage *used);
 /* EXITED and every stream at its end: tell everybody. */
 void proc_check_end(struct proc *p);
 int proc_signal(struct proc *p, int sig, bool to_group, struct err *err);
+/*
+ * MSG_OK to q once p is reaped, or after a while (a process that the kernel holds on to): who
+ * killed it and looks for it then does not find it.
+ */
+void proc_kill_wait(struct request *q, struct proc *p);
+void proc_kill_answer(struct proc *p);
 
 /* Output: read what may be read; send readers what they may get. */
 void proc_stream_open(struct proc *p, int stream, int take_fd);

@@ -3,11 +3,15 @@
 /* The requests about processes. */
 #include "guest/proc.h"
 
+#include "base/mem.h"
+
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
 /* Less than a frame: MSG_PROCESS repeats a request's strings beside its own fields. */
-#define START_MAX (FRAME_PAYLOAD_MAX - 2048)
+#define START_MAX    (FRAME_PAYLOAD_MAX - 2048)
+#define KILL_WAIT_MS 200
 
 static struct proc *find_or_fail(struct request *q, const struct guest_which *which)
 {
@@ -148,6 +152,66 @@ void close_input_request(struct request *q, struct frame_reader *body)
 	guest_which_done(&which);
 }
 
+/* --- a kill is answered when it has happened --- */
+
+static void kill_answer(struct proc_kill *k)
+{
+	struct proc *p = k->proc;
+
+	if (!p)
+		return;
+	for (struct proc_kill **at = &p->kills; *at; at = &(*at)->next) {
+		if (*at == k) {
+			*at = k->next;
+			break;
+		}
+	}
+	loop_timer_cancel(p->g->loop, &k->limit);
+	k->proc = NULL;
+	mux_message(&k->ch, MSG_OK, NULL);
+	mux_end(&k->ch, 0, NULL);
+}
+
+static void kill_late(struct loop_timer *t)
+{
+	kill_answer(OWNER_OF(t, struct proc_kill, limit));
+}
+
+static void kill_closed(struct mux_channel *c, int code)
+{
+	(void)code;
+	kill_answer(c->arg);
+	free(c->arg);
+}
+
+/* The client's END is no reason to end ours. */
+static void kill_ended(struct mux_channel *c, int code, const char *why)
+{
+	(void)why;
+	if (code != 0)
+		kill_answer(c->arg);
+}
+
+static const struct mux_events kill_calls = {.ended = kill_ended, .closed = kill_closed};
+
+void proc_kill_wait(struct request *q, struct proc *p)
+{
+	struct proc_kill *k = MEM_NEW(struct proc_kill);
+
+	k->proc = p;
+	k->next = p->kills;
+	p->kills = k;
+	k->limit.fire = kill_late;
+	mux_accept(q->mux, q->id, &k->ch, &kill_calls, k);
+	loop_timer_set(q->g->loop, &k->limit, KILL_WAIT_MS);
+}
+
+void proc_kill_answer(struct proc *p)
+{
+	while (p->kills)
+		kill_answer(p->kills);
+}
+
 void signal_request(struct request *q, struct frame_reader *body)
 {
 	struct guest_which which;
@@ -164,6 +228,8 @@ void signal_request(struct request *q, struct frame_reader *body)
 	else if ((p = find_or_fail(q, &which))) {
 		if (proc_signal(p, sig > 64 ? -1 : (int)sig, to_group != 0, &err) < 0)
 			request_fail(q, &err);
+		else if (sig == SIGKILL && p->state < PROC_EXITED)
+			proc_kill_wait(q, p);
 		else
 			request_ok(q);
 	}

@@ -232,6 +232,9 @@ static void came(struct watches *s, struct dir *d, const struct inotify_event *e
 
 	if (!is_ours || !s->is_over)
 		tell(w, name, GUEST_CREATE);
+	/* As if it had been made here: E2B's makes the file, gives it to the user, writes it. */
+	if (is_ours && !s->is_over && !(ev->mask & IN_ISDIR))
+		tell(w, name, GUEST_CHMOD);
 	if (is_ours && !(ev->mask & IN_ISDIR))
 		tell(w, name, GUEST_WROTE);
 	if ((ev->mask & IN_ISDIR) && (w->flags & GUEST_WATCH_RECURSIVE) &&

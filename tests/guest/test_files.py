@@ -295,7 +295,7 @@ def test_uploads_look_like_writes(client, tmp_path):
     d.mkdir()
     ch = client.watch(str(d))
     client.write(str(d / "f"), b"one")
-    assert changes(ch, ("f", WROTE)) == [("f", CREATE), ("f", WROTE)]
+    assert changes(ch, ("f", WROTE)) == [("f", CREATE), ("f", CHMOD), ("f", WROTE)]
     client.write(str(d / "f"), b"two")
     assert changes(ch, ("f", WROTE)) == [("f", WROTE)]
 

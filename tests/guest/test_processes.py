@@ -140,11 +140,12 @@ def test_after_a_kill_nobody_waits_for_children(client):
 
 
 def test_killed_means_reaped(client):
-    ch = client.start(["sleep", "100"])
-    pid = ch.started()["pid"]
-    client.signal(pid, signal.SIGKILL)
-    ch.finish()
-    assert gone(pid)
+    for how in (0, PTY):
+        ch = client.start(["sleep", "100"], flags=how)
+        pid = ch.started()["pid"]
+        client.signal(pid, signal.SIGKILL)
+        assert gone(pid), "the answer to a kill comes after the death"
+        ch.until_end()
 
 
 def test_orphans_are_reaped(client):

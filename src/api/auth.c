@@ -37,7 +37,8 @@ struct peer {
 };
 
 struct api_keys {
-	uint64_t version; /* of the store the cache speaks of */
+	uint64_t version;    /* of the store the cache speaks of */
+	uint64_t checked_ms; /* loop time at which that was looked at */
 	struct cached cache[CACHE_SLOTS];
 	struct peer peers[PEER_SLOTS];
 };
@@ -98,19 +99,30 @@ static struct cached *slot_of(struct api_keys *k, const unsigned char *hash)
 	return &k->cache[((size_t)hash[0] << 8 | hash[1]) % CACHE_SLOTS];
 }
 
+/* Drop the cache if keys may have changed. Looking costs system calls: once in a millisecond. */
+static void refresh(struct api *a)
+{
+	uint64_t now_ms = loop_now_ms(a->loop), version;
+
+	if (a->keys->checked_ms == now_ms)
+		return;
+	a->keys->checked_ms = now_ms;
+	version = store_version(a->store);
+	if (version == a->keys->version)
+		return;
+	memset(a->keys->cache, 0, sizeof(a->keys->cache));
+	a->keys->version = version;
+}
+
 static int look_up(struct api *a, const char *text, struct api_caller *ret)
 {
 	unsigned char hash[SHA256_DIGEST_LENGTH];
-	uint64_t version = store_version(a->store);
 	struct store_key key = {0};
 	struct cached *c;
 	struct err err = {0};
 	int r;
 
-	if (version != a->keys->version) {
-		memset(a->keys->cache, 0, sizeof(a->keys->cache));
-		a->keys->version = version;
-	}
+	refresh(a);
 	SHA256((const unsigned char *)text, strlen(text), hash);
 	c = slot_of(a->keys, hash);
 	if (c->is_set && CRYPTO_memcmp(c->hash, hash, sizeof(hash)) == 0) {

@@ -16,7 +16,8 @@
 	"--quiet --help"
 #define SERVE_OPTIONS                                                                              \
 	"--listen --domain --tls-cert --tls-key --state --ttl --ttl-max --memory --disk --pids "   \
-	"--cpus --open-files --max-sandboxes --kill-on-exit --json-log --config --help"
+	"--cpus --open-files --max-sandboxes --kill-on-exit --webhooks-private --json-log "        \
+	"--config --help"
 
 const struct verb verb_table[] = {
 	{"run", "[options] -- CMD [ARG...]", "run a command in a fresh sandbox", verb_run, 0,

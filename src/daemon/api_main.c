@@ -96,6 +96,10 @@ static int parse(int argc, char **argv, struct role *r, struct err *err)
 			r->config.kill_on_exit = true;
 			continue;
 		}
+		if (strcmp(name, "--webhooks-private") == 0) {
+			r->config.webhooks_private = true;
+			continue;
+		}
 		if (strcmp(name, "--json-log") == 0) {
 			r->json_log = true;
 			continue;
@@ -137,8 +141,8 @@ static void log_request(const struct http_request *r)
 	AUTO_FREE char *path = NULL, *method = NULL;
 
 	/* Traffic that works is counted in /metrics; logged is what somebody must look at. */
-	if (r->status < 500)
-		return;
+	if (r->status < 500 || r->status == 503)
+		return; /* 503 is said while starting, and the client comes again */
 	path = text_format("%.*s", (int)(r->path.n < 200 ? r->path.n : 200), r->path.p);
 	method = text_format(
 		"%.*s", (int)(r->head.method.n < 16 ? r->head.method.n : 16), r->head.method.p);

@@ -289,6 +289,8 @@ static void api_words(const struct launch *l, struct words *w)
 	word_number(w, "--sandboxes", o->sandboxes);
 	if (o->kill_on_exit)
 		word(w, "--kill-on-exit");
+	if (o->webhooks_private)
+		word(w, "--webhooks-private");
 	if (o->json_log)
 		word(w, "--json-log");
 }

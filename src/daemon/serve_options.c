@@ -79,6 +79,8 @@ static int take_switch(
 		return err_set(err, EINVAL, "accepted: true, false");
 	if (strcmp(name, "kill-on-exit") == 0)
 		o->kill_on_exit = is_on;
+	else if (strcmp(name, "webhooks-private") == 0)
+		o->webhooks_private = is_on;
 	else
 		o->json_log = is_on;
 	return 0;
@@ -152,6 +154,8 @@ static const struct setting settings[] = {
 	{"max-sandboxes", "N", "running at once (2000)", take_count},
 	{NULL, NULL, "How", NULL},
 	{"kill-on-exit", NULL, "end all sandboxes with the server; by default they stay up",
+		take_switch},
+	{"webhooks-private", NULL, "let webhooks go to private and local addresses too",
 		take_switch},
 	{"json-log", NULL, "log lines as JSON, not key=value", take_switch},
 };

@@ -27,6 +27,7 @@ struct serve_options {
 	char *domain;             /* or NULL */
 	char *tls_cert, *tls_key; /* files, absolute; both or neither */
 	bool kill_on_exit;        /* sandboxes end with the server */
+	bool webhooks_private;    /* webhooks may reach private addresses */
 	bool json_log;
 	uint64_t ttl_ms, ttl_max_ms;
 	uint64_t memory, disk, pids, cpu_milli, open_files; /* of each sandbox */

@@ -78,12 +78,12 @@ int client_refused(int status, const char *body, size_t n, struct err *err)
 		(void)err_set(err, code, "%s", client_clean(text, said, sizeof(said)));
 	else
 		(void)err_set(err, code, "the server answered %d", status);
-	if (next)
+	/* For people at a shell the way to give a key is another than for programs. */
+	if (status == 401)
+		(void)err_hint(
+			err, "give one with --key or $BAWN_API_KEY; 'bawn key create' makes one");
+	else if (next)
 		(void)err_hint(err, "%s", client_clean(next, todo, sizeof(todo)));
-	else if (status == 401)
-		(void)err_hint(err,
-			"give a key with --key or $BAWN_API_KEY; 'bawn key create' makes "
-			"one");
 	json_decref(j);
 	return -code;
 }

@@ -36,6 +36,7 @@ struct guest {
 	size_t workers_n;
 	struct watches *watches; /* NULL until the first watcher */
 	char *scratch;           /* GUEST_SCRATCH bytes, NULL when idle */
+	struct rlimit files;     /* open files as we were given them; ours are raised */
 	uint64_t active_ms;      /* of the last request or output byte */
 	uint64_t reaped_cpu_us;  /* of everything that was reaped */
 	struct loop_timer trim;  /* gives memory back when nothing happens */

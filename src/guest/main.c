@@ -190,6 +190,28 @@ static void set_up_memory(void)
 	(void)mallopt(M_TOP_PAD, 0);
 }
 
+/* A descriptor or four per process, one per relayed connection; the children get the old limit. */
+static void raise_files(struct guest *g)
+{
+	struct rlimit most;
+
+	if (getrlimit(RLIMIT_NOFILE, &g->files) < 0)
+		return;
+	most = g->files;
+	most.rlim_cur = most.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &most);
+}
+
+/* `kill -TERM -1` by root of the box is meant for his programs. */
+static void ignore_signals(void)
+{
+	static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGALRM, SIGTERM, SIGUSR1,
+		SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU};
+
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		(void)signal(ignored[i], SIG_IGN);
+}
+
 static int run(struct program *program, struct err *err)
 {
 	sigset_t set;
@@ -225,8 +247,9 @@ int main(void)
 
 	(void)prctl(PR_SET_NAME, "bawn-guest");
 	(void)umask(022);
-	(void)signal(SIGPIPE, SIG_IGN);
+	ignore_signals();
 	set_up_memory();
+	raise_files(&program.guest);
 	spare_from_oom();
 	r = run(&program, &err);
 	if (r < 0)

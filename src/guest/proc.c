@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define GRACE_MS 200
+#define GRACE_MS   200
+#define RINGS_FREE (8u << 20) /* ring memory that a new process finds free */
 
 /* --- table --- */
 
@@ -82,6 +83,7 @@ static void proc_free(struct proc *p)
 	loop_timer_cancel(g->loop, &p->timeout);
 	loop_timer_cancel(g->loop, &p->grace);
 	loop_timer_cancel(g->loop, &p->forget);
+	g->ring_bytes -= p->cost;
 	guest_start_done(&p->start);
 	free(p->cwd);
 	free(p->user);
@@ -112,18 +114,39 @@ static void free_later(struct proc *p)
 	loop_defer(p->g->loop, &grave->task);
 }
 
-/* The oldest ended process nobody reads makes room. */
-static int make_room(struct guest *g, struct err *err)
+static size_t kept(const struct proc *p)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < PROC_STREAMS; i++)
+		n += p->out[i].ring.size;
+	return n;
+}
+
+/* The oldest ended process nobody reads; with_output: that keeps some. */
+static struct proc *oldest_ended(struct guest *g, bool with_output)
 {
 	struct proc *oldest = NULL;
 
+	for (struct proc *p = g->procs; p; p = p->next)
+		if (p->state == PROC_ENDED && !p->readers && (!with_output || kept(p) > 0))
+			oldest = p;
+	return oldest;
+}
+
+/* Old output goes before a new process is refused; how it ended stays known. */
+static int make_room(struct guest *g, struct err *err)
+{
+	struct proc *oldest;
+
+	while (g->ring_bytes > GUEST_RINGS_MAX - RINGS_FREE && (oldest = oldest_ended(g, true)))
+		for (int i = 0; i < PROC_STREAMS; i++)
+			ring_done(&oldest->out[i].ring);
 	if (g->ring_bytes >= GUEST_RINGS_MAX)
 		return err_set(err, EAGAIN, "the output of too many processes is kept");
 	if (g->procs_n < GUEST_PROCS_MAX)
 		return 0;
-	for (struct proc *p = g->procs; p; p = p->next)
-		if (p->state == PROC_ENDED && !p->readers)
-			oldest = p;
+	oldest = oldest_ended(g, false);
 	if (!oldest)
 		return err_set(err, EAGAIN, "%d processes run already", GUEST_PROCS_MAX);
 	proc_free(oldest); /* ended: no descriptor of it is in any batch */
@@ -302,11 +325,16 @@ static void ends_close(struct ends *e)
 static int open_pty(const struct guest_start *s, struct ends *e, struct err *err)
 {
 	struct winsize size = {.ws_col = s->cols ? s->cols : 80, .ws_row = s->rows ? s->rows : 24};
+	struct termios settings;
 	int r = pty_open("/dev/pts", &e->ours[1], &e->theirs[0], err);
 
 	if (r < 0)
 		return r;
 	(void)ioctl(e->ours[1], TIOCSWINSZ, &size);
+	if (tcgetattr(e->theirs[0], &settings) == 0) {
+		settings.c_iflag |= IUTF8; /* erasing takes a character, not a byte */
+		(void)tcsetattr(e->theirs[0], TCSANOW, &settings);
+	}
 	e->ours[0] = fcntl(e->ours[1], F_DUPFD_CLOEXEC, 3);
 	if (e->ours[0] < 0)
 		return err_sys(err, "the terminal's second descriptor");
@@ -416,12 +444,16 @@ static int start_as(struct proc *p, struct guest_start *start, struct accounts *
 		.start = start,
 		.user = user,
 		.is_pty = start->flags & GUEST_START_PTY,
+		.files = p->g->files,
 		.is_as_is = geteuid() != 0 || !account_is_mapped(user->uid),
 	};
 	int r = find_cwd(p->g, start, a, user, &p->cwd, err);
 
 	if (r >= 0)
 		r = plan.is_pty ? open_pty(start, &e, err) : open_pipes(start, &e, err);
+	/* Programs open their terminal by name too; as the guest's it would be closed to the user. */
+	if (r >= 0 && plan.is_pty && !plan.is_as_is)
+		(void)fchown(e.theirs[0], user->uid, (gid_t)-1);
 	if (r >= 0) {
 		plan.cwd = p->cwd;
 		plan.env = proc_environment(p->g, start, user);
@@ -438,7 +470,8 @@ static int start_as(struct proc *p, struct guest_start *start, struct accounts *
 	return r;
 }
 
-int proc_start(struct guest *g, struct guest_start *start, struct proc **ret, struct err *err)
+int proc_start(
+	struct guest *g, struct guest_start *start, size_t cost, struct proc **ret, struct err *err)
 {
 	const char *who = start->user[0] ? start->user : g->bind.user;
 	struct accounts a = {0};
@@ -469,6 +502,8 @@ int proc_start(struct guest *g, struct guest_start *start, struct proc **ret, st
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	p->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 	p->began_ms = loop_now_ms(g->loop);
+	p->cost = cost;
+	g->ring_bytes += cost;
 	p->next = g->procs;
 	g->procs = p;
 	g->procs_n++;

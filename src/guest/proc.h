@@ -76,6 +76,7 @@ struct proc {
 	struct proc_input *inputs;    /* in order of arrival: the first one writes */
 	bool want_close_input;
 	struct proc_kill *kills;
+	size_t cost;               /* bytes of the request, counted with the rings */
 	struct loop_timer timeout; /* of the request */
 	struct loop_timer grace;   /* after a kill, for the streams */
 	struct loop_timer forget;
@@ -87,8 +88,9 @@ struct proc_plan {
 	const struct account *user;
 	const char *cwd;
 	char **env;
-	int stdio[3];  /* borrowed */
-	bool is_pty;   /* stdio are its slave */
+	int stdio[3]; /* borrowed */
+	bool is_pty;  /* stdio are its slave */
+	struct rlimit files;
 	bool is_as_is; /* do not change ids: there are no others in this box */
 	int status_fd; /* CLOEXEC: a struct err on failure, nothing on success */
 };
@@ -100,8 +102,9 @@ _Noreturn void proc_child(const struct proc_plan *plan);
 char **proc_environment(
 	const struct guest *g, const struct guest_start *start, const struct account *user);
 
-/* Fork and register. On success p is STARTING and owns start's strings. */
-int proc_start(struct guest *g, struct guest_start *start, struct proc **ret, struct err *err);
+/* Fork and register. On success p is STARTING and owns start's strings, `cost` bytes. */
+int proc_start(struct guest *g, struct guest_start *start, size_t cost, struct proc **ret,
+	struct err *err);
 struct proc *proc_find(struct guest *g, const struct guest_which *which);
 struct proc *proc_by_key(struct guest *g, const char *key);
 void proc_reaped(struct proc *p, int status, const struct rusage *used);

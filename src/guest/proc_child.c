@@ -172,6 +172,7 @@ _Noreturn void proc_child(const struct proc_plan *plan)
 	(void)umask(022);
 	(void)setsid(); /* cannot fail: a fresh child leads no group */
 	set_oom_score();
+	(void)setrlimit(RLIMIT_NOFILE, &plan->files);
 	if (set_stdio(plan, &err) < 0 || set_limits(plan->start, &err) < 0)
 		fail(plan, &err);
 	if (!plan->is_as_is && become(plan->user, &err) < 0)

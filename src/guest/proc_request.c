@@ -51,7 +51,7 @@ void start_request(struct request *q, struct frame_reader *body)
 	else
 		p = proc_by_key(q->g, start.key);
 	if (r == 0 && !p) {
-		r = proc_start(q->g, &start, &p, &err);
+		r = proc_start(q->g, &start, size, &p, &err);
 		is_new = true;
 	}
 	if (r >= 0)

@@ -83,6 +83,7 @@ static _Noreturn void run_child(int fd, worker_fn *fn, void *arg, bool must_fini
 	if (dup2(fd, OUT_FD) < 0)
 		_exit(1);
 	(void)close_range(OUT_FD + 1, ~0u, 0);
+	(void)signal(SIGTERM, SIG_DFL);
 	r = fn(&out, arg, &err);
 	frame_put_u32(&w, r < 0 ? (uint32_t)-r : 0);
 	frame_put_string(&w, r < 0 ? err.msg : "");

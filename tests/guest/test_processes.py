@@ -353,6 +353,33 @@ def test_ended_processes_make_room(client):
     assert client.sh("echo again")[0] == b"again\n"
 
 
+def test_old_output_goes_before_a_new_process_is_refused(client):
+    first = client.start(["sh", "-c", "head -c 1000000 /dev/zero; exit 9"])
+    pid = first.started()["pid"]
+    first.finish(60)
+    for _ in range(80):
+        client.sh("head -c 1000000 /dev/zero")
+    late = client.attach(which(pid), 0)
+    late.started()
+    out, _, end = late.finish()
+    assert (out, end["exit_code"], end["end"][STDOUT]) == (b"", 9, 1000000)
+
+
+@AS_ROOT
+def test_a_terminal_belongs_to_its_user(client):
+    ch = client.start(["sh", "-c", "echo by name > $(tty); stat -c %U $(tty)"], flags=PTY,
+                      user="nobody")
+    ch.started()
+    ch.until_end()
+    assert ch.out(PTY_OUT) == b"by name\r\nnobody\r\n"
+
+
+def test_the_guest_outlives_signals_meant_for_others(guest, client):
+    for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        guest.p.send_signal(s)
+    assert client.sh("trap - TERM; kill -TERM $$")[2]["signal"] == signal.SIGTERM
+
+
 def test_arguments_that_are_too_long(client):
     assert refused(client.start(["echo", "x" * 90000, "y" * 40000]).started).code == errno.E2BIG
     assert len(client.run(["echo", "x" * 90000])[0]) == 90001

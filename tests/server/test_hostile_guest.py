@@ -46,7 +46,7 @@ LIES = {
     "a reserved field": lambda c, k: frame(MESSAGE, c, b"\1\0", zero=7),
     "a channel nobody opened": lambda c, k: message(c + 1000, MSG_OK) + end(c + 1000),
     "channel zero": lambda c, k: message(0, MSG_OK) + end(0),
-    "a request of its own": lambda c, k: frame(OPEN, c + 1, struct.pack("<H", BIND)),
+    "a request of its own": lambda c, k: frame(OPEN, c + 1, struct.pack("<H", BIND)) + end(c),
     "a message of no kind": lambda c, k: message(c, 0xFFFF, b"x") + end(c),
     "an empty message": lambda c, k: frame(MESSAGE, c, b"") + end(c),
     "an end without a message": lambda c, k: end(c),
@@ -55,7 +55,7 @@ LIES = {
     "an end that is cut": lambda c, k: frame(END, c, b"\0\0"),
     "two ends": lambda c, k: end(c) + end(c),
     "data nobody asked for": lambda c, k: frame(DATA, c, b"z" * 1000, flags=77) + end(c),
-    "more data than the credit": lambda c, k: b"".join(frame(DATA, c, b"z" * 65536, flags=1) for _ in range(256)),
+    "more data than the credit": lambda c, k: b"".join(frame(DATA, c, b"z" * 65536, flags=1) for _ in range(256)) + end(c),
     "credit without end": lambda c, k: frame(CREDIT, c, b"\xff\xff\xff\xff") * 64 + end(c),
     "credit that is cut": lambda c, k: frame(CREDIT, c, b"\1"),
     "an OK to everything": lambda c, k: message(c, MSG_OK) + end(c),
@@ -73,7 +73,7 @@ class Guest:
     """Answers BIND as it should (else nothing would follow), the rest with a lie."""
 
     def __init__(self, path, uid, gid):
-        self.lie, self.stopped = None, False
+        self.lie, self.stopped, self.told = None, False, 0
         os.unlink(path)
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
@@ -106,9 +106,10 @@ class Guest:
                         continue
                     request = struct.unpack("<H", payload[:2])[0]
                     if request == BIND:
-                        s.sendall(frame(CREDIT, channel, struct.pack("<I", 65536)) + message(channel, MSG_OK) + end(channel))
+                        s.sendall(message(channel, MSG_OK) + end(channel))
                         continue
                     answer = self.lie(channel, request)
+                    self.told += 1
                     s.sendall(answer)
                     if not answer or len(answer) < 12:
                         return
@@ -170,12 +171,13 @@ def requests(host, box):
 @pytest.mark.parametrize("name", LIES)
 def test_a_guest_that_lies(scene, name):
     host, honest, box, guest = scene
-    guest.lie = LIES[name]
+    guest.lie, guest.told = LIES[name], 0
     role, before = host.roles()["api"], memory(host)
     for what, answer in requests(host, box):
         assert not isinstance(answer, TimeoutError), f"{what}: no answer"
         if not isinstance(answer, Exception):
             assert 200 <= answer.status < 600, what
+    assert guest.told > 0, "nobody asked the guest"
     assert host.roles()["api"] == role, "the api died of it"
     assert memory(host) - before < 64 * MB
     assert host.run(honest, "echo well")[:2] == (0, b"well\n")

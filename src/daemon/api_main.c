@@ -236,7 +236,7 @@ static int start(struct role *r, struct err *err)
 		q = confine_api(r->config.state, &has_landlock, err);
 	if (q >= 0 && !has_landlock)
 		role_log(ROLE_LOG_WARN, "confine", "missing", "landlock", NULL);
-	/* From here on nothing is trusted: not the store's bytes, not the warden's, not a client's. */
+	/* From here on nothing is trusted: not the store, not the warden, not a client. */
 	r->config.access = log_request;
 	if (q >= 0)
 		q = api_create(r->loop, &r->config, &r->api, err);

@@ -272,7 +272,7 @@ static int walk(int argc, char **argv, bool is_config, struct serve_options *o, 
 		const char *value = NULL;
 		int r = split(argc, argv, &at, &name, &value, err);
 
-		if (r < 0)
+		if (r < 0 || !name)
 			return r;
 		if (strcmp(name, "config") == 0) {
 			if (is_config && take_path(&o->config, value, err) < 0)

@@ -301,7 +301,7 @@ static int prepare(struct supervisor *s, struct err *err)
 
 	if (r < 0)
 		return r;
-	/* What the warden made and lost comes to us: a dead pid 1 must be reaped to free its cgroup. */
+	/* What a dead warden made comes to us: a pid 1 that is not reaped keeps its cgroup busy. */
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	s->signals = r = take_signals(err);
 	if (r >= 0)

@@ -294,6 +294,7 @@ static int copy(const struct args *a, struct copy *c, struct err *err)
 		return r;
 	c->t.box = &box;
 	r = from ? get(c, from, a->rest[1], err) : put(c, a->rest[0], to, err);
+	c->t.box = NULL;
 	client_box_done(&box);
 	return r;
 }

@@ -20,7 +20,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -99,7 +99,7 @@ static void tell_closed(struct conn *c, int code, const char *what)
 	if (code != 0) {
 		const char *more = c->session && code == EPROTO ? c->tls->why(c->session) : "";
 
-		(void)err_set(&why, code, "%s: %s", what, *more ? more : strerrordesc_np(code));
+		(void)err_set(&why, code, "%s: %s", what, *more ? more : strerror(code));
 	}
 	set_dead(c);
 	if (c->events)
@@ -322,7 +322,7 @@ static void offer(struct conn *c, const char *p, size_t n)
 
 static void tell_eof(struct conn *c)
 {
-	if (c->is_dead || c->is_finishing || !c->at_eof || c->eof_told || c->is_paused)
+	if (!c->events || c->is_dead || !c->at_eof || c->eof_told || c->is_paused)
 		return;
 	c->eof_told = true;
 	if (!c->events->eof || !c->events->eof(c, c->arg))

@@ -322,13 +322,12 @@ int h1_parse_response(const char *b, size_t n, struct h1_text method, struct h1_
 		return 502;
 	ret->expects_continue = false;
 	if (ret->status < 200 || ret->status == 204 || ret->status == 304 ||
-		h1_is(method, "HEAD") || (h1_is(method, "CONNECT") && ret->status < 300)) {
+		h1_is(method, "HEAD") || (h1_is(method, "CONNECT") && ret->status < 300) ||
+		(ret->framing == H1_LENGTH && ret->length == 0)) {
 		ret->framing = H1_NO_BODY;
 	} else if (ret->framing == H1_NO_BODY) {
 		ret->framing = H1_UNTIL_CLOSE;
 		ret->keep_alive = false;
-	} else if (ret->framing == H1_LENGTH && ret->length == 0) {
-		ret->framing = H1_NO_BODY;
 	}
 	return 0;
 }

@@ -113,7 +113,7 @@ static void add_conn(struct http_listener *l, int take_fd, const struct sockaddr
 	s->conns = hc;
 	s->conns_n++;
 	l->conns_n++;
-	http_set_deadline(hc, HTTP_HEAD_MS);
+	http_set_deadline(hc, hc->server->times.head);
 }
 
 static void listener_ready(struct loop_watch *w, uint32_t events)
@@ -264,6 +264,8 @@ int http_server_create(struct loop *l, http_handler_fn handler, void *arg, struc
 		free(s);
 		return err_sys(err, "getrandom");
 	}
+	s->times = (struct http_times){
+		.head = 10000, .body = 120000, .keep_alive = 650000, .drain = 10000};
 	s->loop = l;
 	s->handler = handler;
 	s->arg = arg;

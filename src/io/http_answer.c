@@ -33,7 +33,8 @@ void http_complete(struct request *rq)
 	}
 	hc->is_draining = !hc->body.is_done;
 	hc->to_drop = HTTP_DRAIN_MAX;
-	http_set_deadline(hc, hc->is_draining ? HTTP_DRAIN_MS : HTTP_KEEP_ALIVE_MS);
+	http_set_deadline(
+		hc, hc->is_draining ? hc->server->times.drain : hc->server->times.keep_alive);
 	if (hc->in_read)
 		return; /* it goes on by itself */
 	if (was_paused || conn_kept(hc->conn) > 0)

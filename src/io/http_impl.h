@@ -17,12 +17,8 @@
  */
 #include "io/http.h"
 
-#define HTTP_HEAD_MS       10000
-#define HTTP_BODY_MS       120000
-#define HTTP_KEEP_ALIVE_MS 650000
-#define HTTP_DRAIN_MS      10000
-#define HTTP_DRAIN_MAX     (1u << 20) /* of an upload that was answered early */
-#define HTTP_TURN          64         /* pipelined requests served before others get their turn */
+#define HTTP_DRAIN_MAX (1u << 20) /* of an upload that was answered early */
+#define HTTP_TURN      64         /* pipelined requests served before others get their turn */
 
 enum body_mode { BODY_UNDECIDED, BODY_COLLECT, BODY_STREAM };
 
@@ -76,8 +72,13 @@ struct http_listener {
 	struct http_listener *next;
 };
 
+struct http_times { /* ms; fixed but for the tests, which cannot wait so long */
+	unsigned head, body, keep_alive, drain;
+};
+
 struct http_server {
 	struct loop *loop;
+	struct http_times times;
 	http_handler_fn handler;
 	void *arg;
 	void (*log)(const struct http_request *r, void *arg);

@@ -85,7 +85,7 @@ static size_t take_head(struct http_conn *hc, const char *p, size_t n)
 	}
 	if (end == 0) {
 		if (!hc->in_head)
-			http_set_deadline(hc, HTTP_HEAD_MS);
+			http_set_deadline(hc, hc->server->times.head);
 		hc->in_head = true;
 		return 0;
 	}
@@ -162,7 +162,7 @@ static size_t feed_body(struct http_conn *hc, const char *p, size_t n)
 		spoil(hc, 400, "the request's body is malformed");
 		return n;
 	}
-	http_set_deadline(hc, hc->body.is_done ? 0 : HTTP_BODY_MS);
+	http_set_deadline(hc, hc->body.is_done ? 0 : hc->server->times.body);
 	if (rq->mode == BODY_COLLECT) {
 		if (out_n > 0 || hc->body.is_done)
 			collect(hc, out, out_n);
@@ -189,7 +189,7 @@ static size_t drop_body(struct http_conn *hc, const char *p, size_t n)
 	hc->to_drop -= (size_t)used;
 	if (hc->body.is_done) {
 		hc->is_draining = false;
-		http_set_deadline(hc, HTTP_KEEP_ALIVE_MS);
+		http_set_deadline(hc, hc->server->times.keep_alive);
 	}
 	return (size_t)used;
 }
@@ -204,7 +204,7 @@ static void want_body(struct request *rq)
 		conn_write(hc->conn, go_on, sizeof(go_on) - 1);
 		rq->has_continued = true;
 	}
-	http_set_deadline(hc, HTTP_BODY_MS);
+	http_set_deadline(hc, hc->server->times.body);
 	conn_resume(hc->conn);
 }
 
@@ -265,7 +265,7 @@ void http_resume_body(struct http_request *r)
 		return;
 	rq->is_paused = false;
 	if (!rq->owner->body.is_done)
-		http_set_deadline(rq->owner, HTTP_BODY_MS);
+		http_set_deadline(rq->owner, rq->owner->server->times.body);
 	conn_resume(rq->owner->conn);
 }
 

@@ -3,6 +3,7 @@
 #include "io/http.h"
 
 #include "http_world.h"
+#include "io/http_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -539,6 +540,53 @@ static void upgraded_connection_is_the_callers(void)
 	world_done(&w);
 }
 
+static void wait_ms(struct world *w, uint64_t ms)
+{
+	uint64_t end = loop_now_ms(w->loop) + ms;
+	struct err err;
+
+	while (loop_now_ms(w->loop) < end)
+		(void)loop_once(w->loop, 5, &err);
+}
+
+static void slow_clients_are_let_go(void)
+{
+	struct world w = make();
+	int silent, head, body, upload, kept, stream;
+
+	w.server->times =
+		(struct http_times){.head = 50, .body = 50, .keep_alive = 50, .drain = 50};
+	silent = world_connect(&w);
+	head = world_connect(&w);
+	body = world_connect(&w);
+	kept = world_connect(&w);
+	upload = world_connect(&w);
+	world_send(&w, head, "GET / HT");
+	world_send(&w, body, "POST /echo" END "Content-Length: 5\r\n\r\nab");
+	world_send(&w, upload, "POST /up" END "Content-Length: 5\r\n\r\nab");
+	expect(&w, kept, "GET /x" END "\r\n", "HTTP/1.1 200", "/x");
+	wait_ms(&w, 150);
+	closes(&w, silent);
+	expect(&w, head, "", "HTTP/1.1 408 ", "\"}");
+	closes(&w, head);
+	expect(&w, body, "", "HTTP/1.1 408 ", "\"}");
+	closes(&w, body);
+	closes(&w, kept);
+	CHECK(ends_broken == 1 && gone_count == 1);
+	CHECK_INT(world_receive(&w, upload, text, sizeof(text)), -ECONNRESET - 1000);
+	(void)close(upload);
+	/* Those who wait for us are not. */
+	stream = world_connect(&w);
+	world_send(&w, stream, "GET /stream" END "\r\n");
+	wait_ms(&w, 150);
+	CHECK(held != NULL);
+	http_end(held);
+	(void)world_receive(&w, stream, text, sizeof(text));
+	CHECK(strstr(text, "\r\n0\r\n\r\n"));
+	(void)close(stream);
+	world_done(&w);
+}
+
 static void set_true(void *arg)
 {
 	*(bool *)arg = true;
@@ -595,6 +643,7 @@ int main(void)
 	RUN(broken_upload_is_told);
 	RUN(abort_is_a_reset);
 	RUN(upgraded_connection_is_the_callers);
+	RUN(slow_clients_are_let_go);
 	RUN(drain_waits_for_answers);
 	RUN(ending_the_server_tells_those_who_wait);
 	return tap_done();

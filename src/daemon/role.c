@@ -84,7 +84,7 @@ static void child(const struct role_launch *l, pid_t parent)
 	int program = fcntl(l->program, F_DUPFD_CLOEXEC, 2 * ABOVE_FDS);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	/* A session of its own: ^C is the supervisor's alone, and there is no terminal to type at. */
+	/* A session of its own: ^C is the supervisor's alone, and no terminal is there. */
 	(void)setsid();
 	if (program < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
 		dup2(STDERR_FILENO, STDOUT_FILENO) < 0)

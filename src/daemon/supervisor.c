@@ -130,7 +130,7 @@ static void reload(struct supervisor *s)
 {
 	struct err err = {0};
 
-	if (s->phase != SERVING)
+	if (s->phase > RELOADING)
 		return;
 	if (launch_reload(&s->launch, s->argc, s->argv, &err) < 0) {
 		role_log(ROLE_LOG_ERROR, "reload-refused", "error", err.msg, NULL);
@@ -139,6 +139,8 @@ static void reload(struct supervisor *s)
 	notify_reloading();
 	role_log(ROLE_LOG_INFO, "reloading", NULL);
 	role_log_init("supervisor", s->launch.options.json_log);
+	if (s->phase == RELOADING)
+		return; /* the role that comes next will have them */
 	enter(s, RELOADING, DRAIN_MS);
 	/* Two api roles at once would both hold the truth: the old one leaves first. */
 	ask(&s->api, SIGHUP);

@@ -53,6 +53,19 @@ static int run(const struct args *a, const struct process_wish *w, const char *v
 	return result.status;
 }
 
+/* What our terminal is, unless something else was asked for. */
+static int add_term(struct strv *env, struct err *err)
+{
+	const char *term = getenv("TERM");
+	AUTO_FREE char *pair = text_format("TERM=%s", term && *term ? term : "xterm-256color");
+
+	for (size_t i = 0; i < env->n; i++) {
+		if (text_starts(env->v[i], "TERM="))
+			return 0;
+	}
+	return strv_add(env, pair, err);
+}
+
 int verb_exec(int argc, char **argv)
 {
 	struct process_wish w = {.want_stdin = true};
@@ -87,6 +100,8 @@ int verb_exec(int argc, char **argv)
 		if (!strchr(env.v[i], '=') || env.v[i][0] == '=')
 			r = err_set(&err, EINVAL, "--env needs NAME=VALUE");
 	}
+	if (r >= 0 && w.want_tty)
+		r = add_term(&env, &err);
 	if (r < 0 || a.want_help) {
 		strv_done(&env);
 		return r < 0 ? args_fail("exec", &err) : 0;
@@ -110,7 +125,7 @@ int verb_shell(int argc, char **argv)
 	char bash[] = "/bin/bash", interactive[] = "-i", login[] = "-l";
 	char *const words[] = {bash, interactive, login, NULL};
 	struct process_wish w = {.want_stdin = true, .want_tty = true, .argv = words};
-	const char *attach = NULL, *term = getenv("TERM");
+	const char *attach = NULL;
 	const struct arg table[] = {
 		{"--attach", 'a', "PID", "go back to a shell that was left", ARG_TEXT, &attach},
 		{"--user", 'u', "USER", "as whom (user)", ARG_TEXT, &w.user},
@@ -123,7 +138,6 @@ int verb_shell(int argc, char **argv)
 		.table_n = sizeof(table) / sizeof(table[0]),
 		.min = 1,
 		.max = 1};
-	AUTO_FREE char *term_pair = text_format("TERM=%s", term && *term ? term : "xterm-256color");
 	struct args a;
 	struct err err = {0};
 	int status, r = args_parse(&v, argc, argv, &a, &err);
@@ -133,7 +147,7 @@ int verb_shell(int argc, char **argv)
 		w.argv = NULL;
 	}
 	if (r >= 0)
-		r = strv_add(&w.env, term_pair, &err);
+		r = add_term(&w.env, &err);
 	if (r >= 0)
 		r = strv_add(&w.env, "LANG=C.UTF-8", &err);
 	status = r < 0 ? args_fail("shell", &err) : a.want_help ? 0 : run(&a, &w, "shell");

@@ -310,6 +310,14 @@ static json_t *window(void)
 	return json_pack("{s:{s:i,s:i}}", "size", "cols", w.ws_col, "rows", w.ws_row);
 }
 
+static void send_window(struct run *r)
+{
+	json_t *m = selector(r);
+
+	(void)json_object_set_new(m, "pty", window());
+	tell(r, "/process.Process/Update", m);
+}
+
 static void on_signal(int sig, void *arg)
 {
 	struct run *r = current;
@@ -319,11 +327,8 @@ static void on_signal(int sig, void *arg)
 	if (!r || r->is_done)
 		return;
 	if (sig == SIGWINCH) {
-		if (r->wish->want_tty && r->result->pid > 0) {
-			m = selector(r);
-			(void)json_object_set_new(m, "pty", window());
-			tell(r, "/process.Process/Update", m);
-		}
+		if (r->wish->want_tty && r->result->pid > 0)
+			send_window(r);
 		return;
 	}
 	/* ^C on our side ends us, and with us the process that we started. */
@@ -363,9 +368,13 @@ static void take_event(struct run *r, const json_t *event)
 		if (r->wish->is_detached) {
 			r->result->is_left = true;
 			done(r);
-		} else if (r->wish->want_stdin) {
-			open_input(r);
+			return;
 		}
+		/* A terminal that was left has the size of whoever left it. */
+		if (r->wish->want_tty && !r->wish->argv)
+			send_window(r);
+		if (r->wish->want_stdin)
+			open_input(r);
 	}
 	if (data)
 		print_data(r, data);

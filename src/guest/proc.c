@@ -126,12 +126,18 @@ static size_t kept(const struct proc *p)
 /* The oldest ended process nobody reads; with_output: that keeps some. */
 static struct proc *oldest_ended(struct guest *g, bool with_output)
 {
-	struct proc *oldest = NULL;
+	struct proc *oldest = NULL, *keyed = NULL;
 
-	for (struct proc *p = g->procs; p; p = p->next)
-		if (p->state == PROC_ENDED && !p->readers && (!with_output || kept(p) > 0))
+	for (struct proc *p = g->procs; p; p = p->next) {
+		if (p->state != PROC_ENDED || p->readers || (with_output && kept(p) == 0))
+			continue;
+		/* A key that is forgotten could be executed again: those go last. */
+		if (p->start.key[0] && !with_output)
+			keyed = p;
+		else
 			oldest = p;
-	return oldest;
+	}
+	return oldest ? oldest : keyed;
 }
 
 /* Old output goes before a new process is refused; how it ended stays known. */
@@ -328,6 +334,8 @@ static int open_pty(const struct guest_start *s, struct ends *e, struct err *err
 	struct termios settings;
 	int r = pty_open("/dev/pts", &e->ours[1], &e->theirs[0], err);
 
+	if (r == -EACCES || r == -ENOENT) /* a devpts that is not the box's own */
+		r = pty_open("/dev", &e->ours[1], &e->theirs[0], err);
 	if (r < 0)
 		return r;
 	(void)ioctl(e->ours[1], TIOCSWINSZ, &size);
@@ -451,7 +459,7 @@ static int start_as(struct proc *p, struct guest_start *start, struct accounts *
 
 	if (r >= 0)
 		r = plan.is_pty ? open_pty(start, &e, err) : open_pipes(start, &e, err);
-	/* Programs open their terminal by name too; as the guest's it would be closed to the user. */
+	/* Programs open their terminal by name too: the guest would not let the user. */
 	if (r >= 0 && plan.is_pty && !plan.is_as_is)
 		(void)fchown(e.theirs[0], user->uid, (gid_t)-1);
 	if (r >= 0) {

@@ -177,7 +177,8 @@ _Noreturn void proc_child(const struct proc_plan *plan)
 		fail(plan, &err);
 	if (!plan->is_as_is && become(plan->user, &err) < 0)
 		fail(plan, &err);
-	if (chdir(plan->cwd) < 0) {
+	/* A home that is closed to its user is no reason to run nothing; a wrong request is. */
+	if (chdir(plan->cwd) < 0 && (plan->start->cwd[0] || chdir("/") < 0)) {
 		int code = errno == ENOENT || errno == ENOTDIR ? EINVAL : errno;
 
 		(void)text_quote(plan->cwd, quoted, sizeof(quoted));

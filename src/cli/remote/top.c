@@ -41,18 +41,19 @@ static const char *megabytes(const json_t *sample, const char *name, char out[32
 	return out;
 }
 
-static void print_row(const json_t *o, const json_t *sample)
+static void print_row(const json_t *o, const json_t *sample, bool is_live)
 {
 	char id[40], name[40], state[16], cpu[32], memory[32], disk[32], age[32], left[32];
 
 	(void)snprintf(cpu, sizeof(cpu), "%.1f%%",
 		json_number_value(json_object_get(sample, "cpu_percent")));
-	(void)printf("%-22s %-16s %-8s %8s %10s %10s %8s %8s\033[K\n",
+	(void)printf("%-22s %-16s %-8s %8s %10s %10s %8s %8s%s\n",
 		list_text(o, "id", id, sizeof(id)), list_text(o, "name", name, sizeof(name)),
 		list_text(o, "state", state, sizeof(state)), sample ? cpu : "-",
 		megabytes(sample, "memory_bytes", memory), megabytes(sample, "disk_bytes", disk),
 		list_since(json_string_value(json_object_get(o, "created_at")), age),
-		list_until(json_string_value(json_object_get(o, "expires_at")), left));
+		list_until(json_string_value(json_object_get(o, "expires_at")), left),
+		is_live ? "\033[K" : "");
 }
 
 /* One picture, at most as high as the terminal. */
@@ -81,7 +82,7 @@ static int draw(struct client *c, bool is_live, struct err *err)
 		json_t *sample = NULL;
 
 		(void)last_sample(c, id ? id : "", &sample);
-		print_row(o, sample);
+		print_row(o, sample, is_live);
 		json_decref(sample);
 	}
 	if (is_live)

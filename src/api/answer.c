@@ -178,14 +178,14 @@ static void read_done(struct http_request *r, const char *body, size_t n, void *
 	struct json_read *j = arg;
 	void (*done)(struct http_request *, json_t *, void *) = j->done;
 	void *done_arg = j->arg;
-	json_error_t bad;
+	json_error_t bad = {0};
 	json_t *v;
 
 	give_back(r, j);
-	while (n > 0 && (*body == ' ' || *body == '\n' || *body == '\r' || *body == '\t'))
+	while (n > 0 && strchr(" \t\r\n", *body) && *body)
 		body++, n--;
 	v = n > 0 ? json_loadb(body, n, JSON_REJECT_DUPLICATES, &bad) : json_object();
-	if (v && json_is_object(v)) {
+	if (json_is_object(v)) {
 		done(r, v, done_arg);
 		json_decref(v);
 		return;

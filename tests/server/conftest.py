@@ -46,6 +46,7 @@ def mode():
 def server():
     with Server(mode=MODE) as running:
         yield running
+        assert not running.crashes()
 
 
 @pytest.fixture
@@ -65,8 +66,10 @@ def fresh():
         return one.start() if start else one
 
     yield make
+    crashes = [line for one in made if os.path.exists(one.log_path) for line in one.crashes()]
     for one in made:
         one.destroy()
+    assert not crashes
 
 
 @pytest.hookimpl(hookwrapper=True)

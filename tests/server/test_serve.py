@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -306,26 +307,40 @@ def test_socket_activation_and_notify(fresh):
         assert "NOTIFY_SOCKET" not in server.log()
 
 
-def test_tls(fresh):
-    import ssl
-    server = fresh(start=False)
+def make_certificate(server, name):
+    """cert.pem and key.pem of a server with this common name; only its user can read the key."""
     cert, key = os.path.join(server.top, "cert.pem"), os.path.join(server.top, "key.pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                     "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", cert,
-                    "-days", "2", "-subj", "/CN=localhost", "-addext",
+                    "-days", "2", "-subj", f"/CN={name}", "-addext",
                     "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
     os.chmod(key, 0o600)
     if server.prefix:
         owner = os.stat(server.top)
         os.chown(key, owner.st_uid, owner.st_gid)
-    server.options = ["--tls-cert", cert, "--tls-key", key]
-    server.wait_ready = lambda: wait_for(lambda: "event=ready" in server.log())
-    server.start()
+    return cert, key
+
+
+def ask_by_tls(server, cert):
+    """The first line of an answer, and whose certificate it came with."""
     context = ssl.create_default_context(cafile=cert)
     with socket.create_connection(("127.0.0.1", server.port), 5) as raw:
         with context.wrap_socket(raw, server_hostname="localhost") as s:
             s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            assert s.recv(100).startswith(b"HTTP/1.1 204")
+            return s.recv(100).split(b"\r\n")[0], dict(x[0] for x in s.getpeercert()["subject"])
+
+
+def test_tls_and_its_renewal(fresh):
+    server = fresh(start=False)
+    cert, key = make_certificate(server, "first")
+    server.options = ["--tls-cert", cert, "--tls-key", key]
+    server.wait_ready = lambda: wait_for(lambda: "event=ready" in server.log())
+    server.start()
+    assert ask_by_tls(server, cert) == (b"HTTP/1.1 204 No Content", {"commonName": "first"})
+    make_certificate(server, "second")
+    server.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "event=ready-again" in server.log())
+    assert ask_by_tls(server, cert) == (b"HTTP/1.1 204 No Content", {"commonName": "second"})
 
 
 def test_json_log_is_json(fresh):

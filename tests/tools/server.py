@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -158,6 +159,12 @@ class Server:
     def log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as f:
             return f.read()
+
+    def crashes(self):
+        """Lines that say a role ended by its own fault: a bad signal, or a sanitizer's status."""
+        return [line for line in self.log().splitlines()
+                if re.search(r"event\W+ended.*(signal\W+(4|6|7|8|11|31)\b|status\W+98\b)", line)
+                or "ERROR: AddressSanitizer" in line or "runtime error:" in line]
 
     def roles(self):
         """{"api": pid, "warden": pid}: the children of the supervisor that are up now."""

@@ -152,11 +152,11 @@ static const char *action_of(enum sandbox_state state)
 	}
 }
 
-static int append(struct sandbox *sb, const char *actor, const char *action, const char *outcome,
-	json_t *take_detail, struct err *err)
+/* What `detail` points to is the caller's. */
+static struct store_event event_of(const struct sandbox *sb, const char *actor, const char *action,
+	const char *outcome, const char *detail)
 {
-	AUTO_FREE char *detail = take_detail ? json_dumps(take_detail, JSON_COMPACT) : NULL;
-	struct store_event e = {
+	return (struct store_event){
 		.tenant = sb->row.tenant,
 		.actor = actor,
 		.action = action,
@@ -164,19 +164,46 @@ static int append(struct sandbox *sb, const char *actor, const char *action, con
 		.outcome = outcome,
 		.detail = detail ? detail : "",
 	};
+}
+
+static int append(struct sandbox *sb, const char *actor, const char *action, const char *outcome,
+	json_t *take_detail, struct err *err)
+{
+	AUTO_FREE char *detail = take_detail ? json_dumps(take_detail, JSON_COMPACT) : NULL;
+	struct store_event e = event_of(sb, actor, action, outcome, detail);
 
 	json_decref(take_detail);
 	return store_event_append(sb->api->store, &e, err);
 }
 
+static void settle_due(struct loop_timer *t)
+{
+	struct api_sandboxes *all =
+		(struct api_sandboxes *)((char *)t - offsetof(struct api_sandboxes, settle));
+	struct err err = {0};
+
+	if (store_settle(all->api->store, &err) < 0) {
+		metrics_store_error(all->api);
+		api_log("error", "", "events wait: %s", err.msg);
+		loop_timer_set(all->api->loop, t, 10 * EVENTS_MS);
+	}
+}
+
 void sandbox_event(struct sandbox *sb, const char *actor, const char *action, const char *outcome,
 	json_t *take_detail)
 {
+	AUTO_FREE char *detail = take_detail ? json_dumps(take_detail, JSON_COMPACT) : NULL;
+	struct store_event e = event_of(sb, actor, action, outcome, detail);
+	struct loop_timer *t = &sb->api->sandboxes->settle;
 	struct err err = {0};
 
-	if (append(sb, actor, action, outcome, take_detail, &err) < 0)
-		api_log("error", "", "event '%s' of sandbox %s is lost: %s", action, sb->row.id,
-			err.msg);
+	json_decref(take_detail);
+	/* An fsync for each command would be most of what the command costs. */
+	if (store_event_later(sb->api->store, &e, &err) < 0)
+		api_log("error", "", "event '%s' of sandbox %s: %s", action, sb->row.id, err.msg);
+	t->fire = settle_due;
+	if (t->slot == 0)
+		loop_timer_set(sb->api->loop, t, EVENTS_MS);
 }
 
 static int write_move(struct sandbox *sb, enum sandbox_state state, enum sandbox_reason reason,
@@ -353,6 +380,7 @@ void sandboxes_free(struct api *a)
 	}
 	usage_stop(a);
 	loop_timer_cancel(a->loop, &a->sandboxes->audit);
+	loop_timer_cancel(a->loop, &a->sandboxes->settle);
 	free(a->sandboxes->reconcile);
 	free(a->sandboxes);
 	a->sandboxes = NULL;

@@ -97,7 +97,7 @@ struct stream {
 void sandbox_stream_add(struct sandbox *sb, struct stream *s); /* also counts as busy */
 void sandbox_stream_remove(struct stream *s);
 
-/* Append an event about it; the detail's reference is taken. */
+/* Append an event about it, with others and within 50 ms; the detail's reference is taken. */
 void sandbox_event(struct sandbox *sb, const char *actor, const char *action, const char *outcome,
 	json_t *take_detail);
 

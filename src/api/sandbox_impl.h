@@ -11,6 +11,7 @@
 #include "api/sandbox.h"
 
 #define SANDBOX_BUCKETS  4096
+#define EVENTS_MS        50           /* so long may an event be in memory alone */
 #define SANDBOX_SPEC_MAX (200u << 10) /* bytes of JSON */
 
 struct api_sandboxes {
@@ -19,6 +20,7 @@ struct api_sandboxes {
 	unsigned live; /* CREATING, RUNNING, PAUSED or ENDING: all that is in the register */
 	struct reconcile *reconcile; /* under way, or NULL */
 	struct loop_timer audit;     /* the next reconcile */
+	struct loop_timer settle;    /* events of sandbox_event() are written then */
 	struct usage_sampler *sampler;
 	struct api *api;
 };

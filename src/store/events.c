@@ -12,7 +12,6 @@
 
 #define EVENTS_KEPT 1000000
 #define PRUNE_EVERY 1024
-#define DETAIL_MAX  (64u << 10)
 
 static int insert(struct store *s, struct store_event *e, struct err *err)
 {
@@ -54,8 +53,8 @@ int store_event_append(struct store *s, struct store_event *e, struct err *err)
 	bool is_mine;
 	int r;
 
-	if (e->detail && strlen(e->detail) > DETAIL_MAX)
-		return err_set(err, E2BIG, "event detail: at most %u bytes", DETAIL_MAX);
+	if (e->detail && strlen(e->detail) > STORE_DETAIL_MAX)
+		return err_set(err, E2BIG, "event detail: at most %u bytes", STORE_DETAIL_MAX);
 	r = store_tx_begin(s, &is_mine, err);
 	if (r < 0)
 		return r;
@@ -87,9 +86,11 @@ static const char *choose(const char *tenant, const char *sandbox)
 int store_event_each(struct store *s, const char *tenant, const char *sandbox, int64_t after,
 	size_t n, int (*each)(const struct store_event *e, void *arg), void *arg, struct err *err)
 {
+	int r = store_settle(s, err);
 	AUTO_STATEMENT struct statement t = statement(s, choose(tenant, sandbox));
-	int r;
 
+	if (r < 0)
+		return r;
 	bind_int(&t, after);
 	bind_int(&t, n > INT32_MAX ? INT32_MAX : (int64_t)n);
 	if (tenant)
@@ -116,8 +117,10 @@ int store_event_each(struct store *s, const char *tenant, const char *sandbox, i
 int64_t store_event_last(struct store *s)
 {
 	static const char sql[] = "SELECT seq FROM sqlite_sequence WHERE name = 'events'";
-	AUTO_STATEMENT struct statement t = statement(s, sql);
 	struct err err = {0};
+	int r = store_settle(s, &err);
+	AUTO_STATEMENT struct statement t = statement(s, sql);
 
+	(void)r; /* what cannot be written has no number */
 	return statement_step(&t, &err) > 0 ? column_int(&t) : 0;
 }

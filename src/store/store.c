@@ -80,8 +80,13 @@ int store_open(const char *dir, struct store **ret, struct err *err)
 
 struct store *store_close(struct store *s)
 {
+	struct err ignored = {0};
+
 	if (!s)
 		return NULL;
+	if (s->db)
+		(void)store_settle(s, &ignored);
+	store_late_free(s);
 	for (size_t i = 0; i < s->kept_n; i++)
 		(void)sqlite3_finalize(s->kept[i].st);
 	(void)sqlite3_close(s->db);
@@ -101,7 +106,10 @@ int store_begin(struct store *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->is_open = true;
-	return 0;
+	r = store_late_write(s, err);
+	if (r < 0)
+		store_rollback(s);
+	return r;
 }
 
 int store_commit(struct store *s, struct err *err)
@@ -116,6 +124,7 @@ int store_commit(struct store *s, struct err *err)
 		return r;
 	}
 	s->is_open = false;
+	store_late_done(s, true);
 	return 0;
 }
 
@@ -125,6 +134,7 @@ void store_rollback(struct store *s)
 	if (!sqlite3_get_autocommit(s->db))
 		(void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 	s->is_open = false;
+	store_late_done(s, false);
 }
 
 int store_tx_begin(struct store *s, bool *ret_is_mine, struct err *err)

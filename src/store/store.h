@@ -135,6 +135,13 @@ struct store_event {
 	const char *detail;  /* JSON object, or "" */
 };
 int store_event_append(struct store *s, struct store_event *e, struct err *err);
+/*
+ * The same with the next transaction, whoever's it is; until then it is held in memory, and a reader
+ * of events sees it. For what happens often and changes nothing: the caller settles by a timer.
+ */
+int store_event_later(struct store *s, const struct store_event *e, struct err *err);
+/* Write what is held. */
+int store_settle(struct store *s, struct err *err);
 /* Events with number > after, at most n, of the tenant (NULL: all) and sandbox (NULL: all). */
 int store_event_each(struct store *s, const char *tenant, const char *sandbox, int64_t after,
 	size_t n, int (*each)(const struct store_event *e, void *arg), void *arg, struct err *err);

@@ -13,6 +13,10 @@
 #include <sqlite3.h>
 
 #define STORE_STATEMENTS_MAX 64
+#define STORE_DETAIL_MAX     (64u << 10) /* bytes of an event's detail */
+#define STORE_LATE_MAX       256         /* events that wait; then they are written at once */
+
+struct store_late;
 
 struct store {
 	sqlite3 *db;
@@ -21,7 +25,10 @@ struct store {
 		sqlite3_stmt *st;
 	} kept[STORE_STATEMENTS_MAX];
 	size_t kept_n;
-	bool is_open;          /* between store_begin() and store_commit() */
+	bool is_open;            /* between store_begin() and store_commit() */
+	struct store_late *late; /* events_late.c: oldest first */
+	size_t late_n;
+	size_t late_written;   /* of these, in the open transaction */
 	uint64_t keys_changed; /* by this handle; PRAGMA data_version sees only others' */
 };
 
@@ -67,6 +74,11 @@ int store_exec_sql(struct store *s, const char *sql, struct err *err);
  */
 int store_tx_begin(struct store *s, bool *ret_is_mine, struct err *err);
 int store_tx_end(struct store *s, bool is_mine, int r, struct err *err);
+
+/* events_late.c: into the transaction just opened; then its outcome; then the end. */
+int store_late_write(struct store *s, struct err *err);
+void store_late_done(struct store *s, bool is_kept);
+void store_late_free(struct store *s);
 
 /* Bring the schema up to date (store/schema.c). */
 int store_migrate(struct store *s, struct err *err);

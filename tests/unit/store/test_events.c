@@ -115,10 +115,47 @@ static void a_detail_has_a_cap(void)
 	fixture_done(&f);
 }
 
+static void a_late_event_waits_for_the_next_transaction_and_keeps_its_place(void)
+{
+	struct store_event e = {.tenant = "a", .actor = "x", .action = "late", .outcome = "ok"};
+	struct fixture f;
+	struct seen seen = {0};
+
+	fixture_init(&f);
+	CHECK_INT(store_event_later(f.s, &e, &f.err), 0);
+	CHECK_INT(store_begin(f.s, &f.err), 0);
+	append(&f, "a", "lost", "i1");
+	store_rollback(f.s); /* takes the other one back, not the late one */
+	CHECK_INT(store_event_later(f.s, &e, &f.err), 0);
+	append(&f, "a", "next", "i1");
+	CHECK_INT(store_event_later(f.s, &e, &f.err), 0);
+	CHECK_INT(store_event_last(f.s), 4); /* a reader sees it */
+	CHECK_INT(store_event_each(f.s, "a", NULL, 0, 10, note, &seen, &f.err), 0);
+	CHECK(strstr(seen.text, "late") && strstr(seen.text, "next") && !strstr(seen.text, "lost"));
+	CHECK(strstr(seen.text, "late") < strstr(seen.text, "next"));
+	CHECK_INT(store_settle(f.s, &f.err), 0);
+	CHECK_INT(store_event_last(f.s), 4);
+	fixture_done(&f);
+}
+
+static void many_late_events_do_not_pile_up(void)
+{
+	struct store_event e = {.tenant = "a", .actor = "x", .action = "late", .outcome = "ok"};
+	struct fixture f;
+
+	fixture_init(&f);
+	for (int i = 0; i < 1000; i++)
+		CHECK_INT(store_event_later(f.s, &e, &f.err), 0);
+	CHECK_INT(store_event_last(f.s), 1000);
+	fixture_done(&f);
+}
+
 int main(void)
 {
 	RUN(events_are_read_by_tenant_sandbox_and_number);
 	RUN(an_event_of_nobody_can_be_told_too);
+	RUN(a_late_event_waits_for_the_next_transaction_and_keeps_its_place);
+	RUN(many_late_events_do_not_pile_up);
 	RUN(the_oldest_go_above_the_cap_and_numbers_go_on);
 	RUN(a_detail_has_a_cap);
 	return tap_done();

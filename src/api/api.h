@@ -25,7 +25,6 @@ struct api_config {
 	unsigned sandboxes_max; /* running at once, all tenants */
 	bool kill_on_exit;
 	bool webhooks_private; /* webhooks may go to addresses of this machine and its network */
-	const char *openapi; /* the document's text, embedded */
 	/* Each answer that is complete or broke off, for the access log; or NULL. */
 	void (*access)(const struct http_request *r);
 };
@@ -91,6 +90,7 @@ struct route_match {
 	size_t params_n;
 };
 
+extern const struct route own_routes[]; /* api/server.c */
 extern const struct route e2b_routes[]; /* api/e2b/routes.c, ends with method NULL */
 extern const struct route v1_routes[];  /* api/v1/routes.c */
 
@@ -104,6 +104,10 @@ void v1_free(struct api *a);
  */
 int route_find(const struct route *table, struct h1_text method, struct h1_text path,
 	struct route_match *ret, char *allow, size_t allow_size);
+
+/* docs/openapi.json, by tools/embed; not NUL-terminated. */
+extern const char openapi_blob[];
+extern const uint64_t openapi_blob_size;
 
 /* ---- answers (api/answer.c) ---- */
 /* Takes the reference. */

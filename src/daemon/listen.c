@@ -14,9 +14,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
-#define BACKLOG 1024
+#define BACKLOG  1024
+#define DYING_MS 2000
+#define STEP_MS  20
 
 union address {
 	struct sockaddr any;
@@ -199,19 +202,31 @@ int listener_private(const char *path, int type, uid_t owner, struct listener *r
 	return serve_unix(ret, err);
 }
 
-int listener_open(const char *spec, bool is_tls, struct listener *ret, struct err *err)
+static int open_once(const char *spec, bool is_tls, struct listener *ret, struct err *err)
 {
-	char quoted[200];
 	int r;
 
-	if (text_starts(spec, "unix:")) {
-		r = remove_stale(spec + 5, err);
-		if (r >= 0)
-			r = bind_unix(spec + 5, SOCK_STREAM, 0660, ret, err);
-		if (r >= 0)
-			r = serve_unix(ret, err);
-	} else {
-		r = open_tcp(spec, is_tls, ret, err);
+	if (!text_starts(spec, "unix:"))
+		return open_tcp(spec, is_tls, ret, err);
+	r = remove_stale(spec + 5, err);
+	if (r >= 0)
+		r = bind_unix(spec + 5, SOCK_STREAM, 0660, ret, err);
+	if (r >= 0)
+		r = serve_unix(ret, err);
+	return r;
+}
+
+int listener_open(const char *spec, bool is_tls, struct listener *ret, struct err *err)
+{
+	static const struct timespec step = {.tv_nsec = STEP_MS * 1000000};
+	char quoted[200];
+	int r = open_once(spec, is_tls, ret, err);
+
+	/* The roles of a supervisor that was killed hold its addresses until they are dead too. */
+	for (int waited = 0; r == -EADDRINUSE && waited < DYING_MS; waited += STEP_MS) {
+		(void)nanosleep(&step, NULL);
+		*err = (struct err){0};
+		r = open_once(spec, is_tls, ret, err);
 	}
 	if (r < 0)
 		(void)err_wrap(err, "listen on '%s'", text_quote(spec, quoted, sizeof(quoted)));

@@ -62,11 +62,10 @@ with zipfile.ZipFile(os.path.expanduser('~/index/hello-box/hello_box-1.0-py3-non
     for n, t in files.items():
         z.writestr(n, t)
 END
-        (cd ~/index && python3 -m http.server 8899 --bind 127.0.0.1 >/dev/null 2>&1 &)
-        python3 -m venv ~/venv
+        (cd ~/index && exec python3 -m http.server 8899 --bind 127.0.0.1) >/dev/null 2>&1 &
         for i in $(seq 50); do python3 -c 'import urllib.request as u; u.urlopen("http://127.0.0.1:8899/")' 2>/dev/null && break; sleep 0.1; done
-        ~/venv/bin/pip install -q --disable-pip-version-check --index-url http://127.0.0.1:8899/ hello-box
-        ~/venv/bin/python -c 'import hello_box; print(hello_box.word())'""")
+        python3 -m pip install -q --disable-pip-version-check --no-cache-dir --index-url http://127.0.0.1:8899/ --target ~/lib hello-box
+        PYTHONPATH=~/lib python3 -c 'import hello_box; print(hello_box.word())'""")
     assert out.splitlines()[-1] == "from a wheel"
 
 

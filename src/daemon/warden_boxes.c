@@ -11,7 +11,8 @@
  *                                                          retry, each 1 s +-+ what will not go
  *
  * W1  <state>/boxes/<id>/ exists before anything of the sandbox does, and until all of it is gone.
- * W2  A sandbox that outlives us has its record in there (run/process/resident).
+ * W2  A sandbox that outlives us has its record in there (run/process/resident), under its final
+ *     name before anybody is told that the sandbox is up.
  * W3  So a start of the warden finds, by that directory alone, all there is: it adopts
  *     what lives and removes the rest.
  *
@@ -88,7 +89,7 @@ static void answer_waiters(struct live *l, const struct err *err)
 
 static int remove_directory(struct warden_boxes *b, const char *id, struct err *err)
 {
-	static const char *const files[] = {"guest.sock", "record.new", "record"};
+	static const char *const files[] = {"guest.sock", "starting", "record"};
 	AUTO_FD int dir = openat(b->dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (dir < 0)
@@ -303,7 +304,13 @@ static int make(struct warden_boxes *b, const struct provider *p, const struct w
 	if (r >= 0)
 		r = p->start(&spec, m->id, sock, on_released, making, making->walls, &pidfd, err);
 	spec_done(&spec);
-	return r < 0 ? r : add(b, p, &making->rec, pidfd, err);
+	if (r >= 0)
+		r = warden_record_commit(making->dir, err);
+	if (r < 0) {
+		closep(&pidfd);
+		return r;
+	}
+	return add(b, p, &making->rec, pidfd, err);
 }
 
 int warden_boxes_start(struct warden_boxes *b, const struct warden_message *m,
@@ -427,7 +434,7 @@ int warden_boxes_each(
 		/* Not kept in memory: every sandbox is a child of this process, pages and all. */
 		dir = openat(b->dir, l->rec.id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (dir >= 0)
-			(void)warden_record_read(dir, &rec, walls, &ignored);
+			(void)warden_record_read(dir, "record", &rec, walls, &ignored);
 		memcpy(m.id, l->rec.id, sizeof(m.id));
 		tell_walls(walls, &m);
 		r = each(&m, arg);
@@ -444,6 +451,19 @@ static bool is_id(const char *s)
 	return n > 0 && n < PROVIDER_ID_MAX && s[n] == 0;
 }
 
+static int read_own(int dir, const char *file, const char *id, struct provider_record *ret)
+{
+	struct provider_record rec = {0};
+	struct err err = {0};
+	int r = warden_record_read(dir, file, &rec, NULL, &err);
+
+	if (r >= 0 && (strcmp(rec.id, id) != 0 || !provider_find(rec.tier)))
+		r = err_set(&err, EBADMSG, "somebody else's");
+	if (r >= 0)
+		*ret = rec;
+	return r;
+}
+
 static void take_over(struct warden_boxes *b, const char *id)
 {
 	const struct provider *p = &provider_process;
@@ -453,10 +473,12 @@ static void take_over(struct warden_boxes *b, const char *id)
 	int pidfd = -EBADF;
 
 	(void)snprintf(left.id, sizeof(left.id), "%s", id);
-	if (dir >= 0 && warden_record_read(dir, &rec, NULL, &err) >= 0 && strcmp(rec.id, id) == 0 &&
-		provider_find(rec.tier)) {
+	if (dir >= 0 && read_own(dir, "record", id, &rec) >= 0) {
 		p = provider_find(rec.tier);
 		pidfd = p->open(&rec, &err);
+		left = rec;
+	} else if (dir >= 0 && read_own(dir, "starting", id, &rec) >= 0) {
+		p = provider_find(rec.tier); /* nobody was told of it */
 		left = rec;
 	}
 	if (pidfd >= 0 && add(b, p, &rec, pidfd, &err) >= 0)

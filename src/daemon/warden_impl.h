@@ -19,16 +19,21 @@
 /* ---- warden_record ---- */
 
 /*
- * Write <dir>/record: what `open` and `stop` need, and the walls. Whole or not at all, also when we
- * are killed. Not synced: after a power cut no sandbox runs, and a record says of which
- * boot it is.
+ * A record is written to <dir>/starting before the sandbox is released and becomes <dir>/record
+ * once it is: whoever finds only the first knows that nobody was told of this sandbox, and
+ * that it may be dying with us. Not synced: after a power cut no sandbox runs, and a record says
+ * of which boot it is.
  */
 int warden_record_write(int dir_fd, const struct provider_record *rec,
 	const struct wall_record walls[WALL_COUNT], struct err *err);
+int warden_record_commit(int dir_fd, struct err *err);
 
-/* walls may be NULL. -ENOENT if there is none, -EBADMSG if it is not one of ours. */
-int warden_record_read(
-	int dir_fd, struct provider_record *ret, struct wall_record *walls, struct err *err);
+/*
+ * Read "record" or "starting"; walls may be NULL. -ENOENT if there is none, -EBADMSG if it is not
+ * one of ours.
+ */
+int warden_record_read(int dir_fd, const char *file, struct provider_record *ret,
+	struct wall_record *walls, struct err *err);
 
 /* ---- warden_boxes ---- */
 

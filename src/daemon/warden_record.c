@@ -42,13 +42,18 @@ int warden_record_write(int dir_fd, const struct provider_record *rec,
 	char text[RECORD_MAX];
 	int n = print(text, sizeof(text), rec, walls);
 	AUTO_FD int fd = openat(
-		dir_fd, "record.new", O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+		dir_fd, "starting", O_CREAT | O_TRUNC | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (n < 0 || (size_t)n >= sizeof(text))
 		return err_set(err, E2BIG, "a record of %d bytes", n);
 	if (fd < 0 || write(fd, text, (size_t)n) != n)
-		return err_sys(err, "write 'record.new'");
-	if (renameat(dir_fd, "record.new", dir_fd, "record") < 0)
+		return err_sys(err, "write 'starting'");
+	return 0;
+}
+
+int warden_record_commit(int dir_fd, struct err *err)
+{
+	if (renameat(dir_fd, "starting", dir_fd, "record") < 0)
 		return err_sys(err, "name 'record'");
 	return 0;
 }
@@ -117,30 +122,30 @@ static bool take_line(
 	return strcmp(line, "made") == 0 && take_number(value, UINT64_MAX, &r->made_ms);
 }
 
-int warden_record_read(
-	int dir_fd, struct provider_record *ret, struct wall_record *walls, struct err *err)
+int warden_record_read(int dir_fd, const char *file, struct provider_record *ret,
+	struct wall_record *walls, struct err *err)
 {
 	static struct wall_record unused[WALL_COUNT];
 	struct provider_record rec = {0};
 	char text[RECORD_MAX], *rest = text, *line;
 	uint64_t pid = 0;
-	AUTO_FD int fd = openat(dir_fd, "record", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD int fd = openat(dir_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
-		return err_sys(err, "open 'record'");
+		return err_sys(err, "open '%s'", file);
 	n = read(fd, text, sizeof(text) - 1);
 	if (n < 0)
-		return err_sys(err, "read 'record'");
+		return err_sys(err, "read '%s'", file);
 	text[n] = 0;
 	line = strsep(&rest, "\n");
 	if (strcmp(line, FIRST_LINE) != 0)
-		return err_set(err, EBADMSG, "'record' is not a sandbox's");
+		return err_set(err, EBADMSG, "'%s' is not a sandbox's", file);
 	while ((line = strsep(&rest, "\n")) && strcmp(line, "end") != 0)
 		if (!take_line(line, &rec, walls ? walls : unused, &pid))
-			return err_set(err, EBADMSG, "'record' has a line that is not ours");
+			return err_set(err, EBADMSG, "'%s' has a line that is not ours", file);
 	if (!line)
-		return err_set(err, EBADMSG, "'record' was cut");
+		return err_set(err, EBADMSG, "'%s' was cut", file);
 	rec.pid = (int64_t)pid;
 	*ret = rec;
 	return 0;

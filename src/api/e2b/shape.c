@@ -60,10 +60,12 @@ json_t *shape_sandbox(struct sandbox *sb, const struct http_request *r)
 
 unsigned shape_cpu_count(const struct sandbox *sb)
 {
-	long all = sysconf(_SC_NPROCESSORS_ONLN);
+	static long all; /* asking costs four system calls */
 
 	if (sb->row.cpu_milli > 0)
 		return (unsigned)((sb->row.cpu_milli + 999) / 1000);
+	if (all == 0)
+		all = sysconf(_SC_NPROCESSORS_ONLN);
 	return all > 0 ? (unsigned)all : 1;
 }
 

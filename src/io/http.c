@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #define ACCEPT_TURN 64
@@ -56,8 +57,7 @@ static void listen_again(struct http_server *s)
 	struct err ignored;
 
 	for (struct http_listener *l = s->listeners; l; l = l->next) {
-		bool is_full =
-			s->conns_n >= HTTP_CONNS_MAX || l->conns_n >= HTTP_LISTENER_CONNS_MAX;
+		bool is_full = s->conns_n >= s->conns_max || l->conns_n >= HTTP_LISTENER_CONNS_MAX;
 		bool want = !is_full && l->retry.slot == 0 && !s->is_draining;
 
 		(void)loop_watch_set(s->loop, &l->watch, want ? EPOLLIN : 0, &ignored);
@@ -123,7 +123,7 @@ static void listener_ready(struct loop_watch *w, uint32_t events)
 	struct http_server *s = l->server;
 
 	(void)events;
-	for (int i = 0; i < ACCEPT_TURN && s->conns_n < HTTP_CONNS_MAX &&
+	for (int i = 0; i < ACCEPT_TURN && s->conns_n < s->conns_max &&
 			l->conns_n < HTTP_LISTENER_CONNS_MAX;
 		i++) {
 		struct sockaddr_storage a = {0};
@@ -255,6 +255,17 @@ static void timer_fire(struct loop_timer *t)
 
 /* ---- the server ---- */
 
+/* A quarter of the descriptors is for what connections make us open: others' clients could take
+ * all of them otherwise. */
+static unsigned most_conns(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur / 4 * 3 > HTTP_CONNS_MAX)
+		return HTTP_CONNS_MAX;
+	return (unsigned)(files.rlim_cur / 4 * 3);
+}
+
 int http_server_create(struct loop *l, http_handler_fn handler, void *arg, struct http_server **ret,
 	struct err *err)
 {
@@ -269,6 +280,7 @@ int http_server_create(struct loop *l, http_handler_fn handler, void *arg, struc
 	s->loop = l;
 	s->handler = handler;
 	s->arg = arg;
+	s->conns_max = most_conns();
 	s->reaper.run = reap;
 	*ret = s;
 	return 0;

@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HTTP_CONNS_MAX          20000 /* per server; then nobody is accepted until one leaves */
+#define HTTP_CONNS_MAX          20000 /* per server, and 3/4 of RLIMIT_NOFILE; then they wait */
 #define HTTP_LISTENER_CONNS_MAX 16384
 
 struct http_server;

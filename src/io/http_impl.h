@@ -84,7 +84,7 @@ struct http_server {
 	void (*log)(const struct http_request *r, void *arg);
 	struct http_listener *listeners;
 	struct http_conn *conns;
-	unsigned conns_n;
+	unsigned conns_n, conns_max;
 	bool is_draining, is_freed;
 	void (*drained)(void *arg);
 	void *drained_arg;

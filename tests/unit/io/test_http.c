@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #define END " HTTP/1.1\r\nHost: a\r\n"
 
@@ -540,6 +541,24 @@ static void upgraded_connection_is_the_callers(void)
 	world_done(&w);
 }
 
+static void full_server_lets_others_wait(void)
+{
+	struct world w = make();
+	int first, second;
+
+	w.server->conns_max = 1;
+	first = world_connect(&w);
+	second = world_connect(&w);
+	world_send(&w, second, "GET /second" END "\r\n");
+	expect(&w, first, "GET /first" END "\r\n", "HTTP/1.1 200", "/first");
+	CHECK_INT(world_receive(&w, second, text, sizeof(text)), 0);
+	(void)close(first);
+	(void)world_receive(&w, second, text, sizeof(text));
+	CHECK(strstr(text, "/second"));
+	(void)close(second);
+	world_done(&w);
+}
+
 static void wait_ms(struct world *w, uint64_t ms)
 {
 	uint64_t end = loop_now_ms(w->loop) + ms;
@@ -547,6 +566,31 @@ static void wait_ms(struct world *w, uint64_t ms)
 
 	while (loop_now_ms(w->loop) < end)
 		(void)loop_once(w->loop, 5, &err);
+}
+
+static void lack_of_descriptors_passes(void)
+{
+	struct world w = make();
+	int fd = world_connect(&w), spare[1024], n = 0;
+	struct rlimit was, low;
+	ssize_t r;
+
+	CHECK(getrlimit(RLIMIT_NOFILE, &was) == 0);
+	low = was;
+	low.rlim_cur = (rlim_t)fd + 20;
+	CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+	while (n < 1024 && (spare[n] = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	world_send(&w, fd, "GET /x" END "\r\n"); /* in the backlog; nobody can accept it */
+	r = world_receive(&w, fd, text, sizeof(text));
+	CHECK_INT(r, 0);
+	while (n > 0)
+		(void)close(spare[--n]);
+	wait_ms(&w, 250);
+	CHECK(world_receive(&w, fd, text, sizeof(text)) > 0 && strstr(text, "/x"));
+	CHECK(setrlimit(RLIMIT_NOFILE, &was) == 0);
+	(void)close(fd);
+	world_done(&w);
 }
 
 static void slow_clients_are_let_go(void)
@@ -643,6 +687,8 @@ int main(void)
 	RUN(broken_upload_is_told);
 	RUN(abort_is_a_reset);
 	RUN(upgraded_connection_is_the_callers);
+	RUN(full_server_lets_others_wait);
+	RUN(lack_of_descriptors_passes);
 	RUN(slow_clients_are_let_go);
 	RUN(drain_waits_for_answers);
 	RUN(ending_the_server_tells_those_who_wait);

@@ -28,7 +28,7 @@ struct e2b_call *call_create(
 	c->is_v2 = is_v2;
 	/* One that does not fit is nobody's: "" is not found either. */
 	if (m->params_n > 0 && strlen(m->params[0]) < sizeof(c->id))
-		(void)snprintf(c->id, sizeof(c->id), "%s", m->params[0]);
+		(void)snprintf(c->id, sizeof(c->id), "%.*s", (int)sizeof(c->id) - 1, m->params[0]);
 	r->state = c;
 	r->gone = gone;
 	return c;

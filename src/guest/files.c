@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,7 +25,11 @@ int where_find(
 	if (r < 0)
 		return r;
 	ret->can_give = geteuid() == 0 && account_is_mapped(ret->user.uid);
-	return account_path(&ret->accounts, &ret->user, path, &ret->path, err);
+	r = account_path(&ret->accounts, &ret->user, path, &ret->path, err);
+	if (r < 0)
+		return r;
+	assert(ret->path);
+	return 0;
 }
 
 int where_get(struct guest *g, struct frame_reader *body, struct where *ret, struct err *err)
@@ -33,8 +38,10 @@ int where_get(struct guest *g, struct frame_reader *body, struct where *ret, str
 	AUTO_FREE char *path = frame_get_string(body, FRAME_PAYLOAD_MAX);
 
 	*ret = (struct where){0};
-	if (body->failed)
-		return err_set(err, EPROTO, "the request is malformed");
+	if (body->failed) {
+		(void)err_set(err, EPROTO, "the request is malformed");
+		return -EPROTO;
+	}
 	return where_find(g, user, path, ret, err);
 }
 

@@ -387,7 +387,7 @@ static int find_cwd(const struct guest *g, const struct guest_start *s, struct a
 
 static int fork_it(struct proc *p, struct proc_plan *plan, struct ends *e, struct err *err)
 {
-	int status_r, status_w;
+	int status_r = -EBADF, status_w = -EBADF;
 	int r = pipe_pair(&status_r, &status_w, err);
 
 	if (r < 0)

@@ -114,7 +114,7 @@ int sandbox_new_id(char ret[SANDBOX_ID_MAX], struct err *err)
 
 		if (r < 0)
 			return r;
-		/* 252 is the last multiple of 36 in a byte: beyond it some letters would be likelier. */
+		/* 252 is 7 times 36: beyond it some letters would be likelier. */
 		for (size_t i = 0; i < sizeof(bytes) && n <= ID_LETTERS; i++)
 			if (bytes[i] < 252)
 				ret[n++] = letters[bytes[i] % 36];

@@ -66,7 +66,7 @@ int store_event_append(struct store *s, struct store_event *e, struct err *err)
 
 static const char *choose(const char *tenant, const char *sandbox)
 {
-	/* Written out four times, so that each has its index: a filter of `? = '' OR …` has none. */
+	/* Four times, so that each has its index: a filter of `? = '' OR …` has none. */
 #define SELECT                                                                                     \
 	"SELECT number, at_ms, tenant, actor, action, sandbox, outcome, detail FROM events"        \
 	" WHERE number > ?1"

@@ -546,7 +546,7 @@ def test_webhooks_of_strangers_stay_outside(v1, other):
     for url in ("http://127.0.0.1/", "http://10.0.0.1/", "http://169.254.169.254/latest",
                 "http://[::1]/", "http://[::ffff:127.0.0.1]/"):
         v1.error("POST", "/webhooks", 403, "denied", {"url": url})
-    for body in ({}, {"url": "ftp://8.8.8.8/"}, {"url": "http://name.example/"},
+    for body in ({}, {"url": "ftp://8.8.8.8/"}, {"url": "http://name..example/"},
                  {"url": "http://8.8.8.8/", "actions": "x"}, {"url": "http://8.8.8.8/", "x": 1},
                  {"url": "http://8.8.8.8/", "secret": "short"}):
         v1.error("POST", "/webhooks", 400, "invalid", body)
@@ -555,6 +555,23 @@ def test_webhooks_of_strangers_stay_outside(v1, other):
     other.error("GET", f"/webhooks/{made['id']}", 404, "not_found")
     other.error("DELETE", f"/webhooks/{made['id']}", 404, "not_found")
     v1("DELETE", f"/webhooks/{made['id']}", status=204)
+
+
+def test_a_name_leads_only_where_it_may(v1, fresh):
+    receiver = Receiver()
+    by_name = receiver.url.replace("127.0.0.1", "localhost")
+    made = v1("POST", "/webhooks", {"url": by_name, "actions": ["key.*"]}, status=201)
+    v1("POST", "/keys", {}, status=201)
+    end = time.monotonic() + 15
+    while v1("GET", f"/webhooks/{made['id']}")["failures"] == 0:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert not receiver.got, "a name of a private address is not dialled"
+    v1("DELETE", f"/webhooks/{made['id']}", status=204)
+    mine = V1(fresh("--webhooks-private"))
+    mine("POST", "/webhooks", {"url": by_name, "actions": ["key.*"]}, status=201)
+    mine("POST", "/keys", {}, status=201)
+    assert receiver.wait(1)[0][1]["Host"].startswith("localhost:")
 
 
 def test_the_document_is_served(server):

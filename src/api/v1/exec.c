@@ -110,8 +110,8 @@ static void start(struct ask *k, struct sandbox *sb, struct store_exec *take_row
 	struct run *u = run_new(k->api, sb->row.id, k->who.actor, take_row);
 	struct http_request *r = ask_take(k);
 
-	/* One watch per exec: a second client of the same key follows beside it. */
-	u->is_watch = !run_find(u->api, u->sandbox, u->row.id);
+	/* Each start watches, also a second client's of the same key: whoever is left records. */
+	u->is_watch = true;
 	u->kind = GUEST_START;
 	s->key = mem_strdup(u->row.id);
 	guest_start_put(&u->request, s);

@@ -156,13 +156,23 @@ static int record_exit(struct run *u, struct err *err)
 	return r < 0 || is_known ? r : write_end(u, err);
 }
 
+/* Somebody else is at it: a client that sent the key again may be starting it right now. */
+static bool has_other_run(const struct run *u)
+{
+	for (const struct run *o = u->api->v1->runs; o; o = o->next)
+		if (o != u && strcmp(o->row.id, u->row.id) == 0 &&
+			strcmp(o->sandbox, u->sandbox) == 0)
+			return true;
+	return false;
+}
+
 /* The guest does not know it: it never started, or ended so long ago that nobody can say how. */
 static void settle_unknown(struct run *u)
 {
 	struct err err = {0};
 	int r;
 
-	if (u->row.has_ended)
+	if (u->row.has_ended || has_other_run(u))
 		return;
 	if (u->row.pid == 0 && api_now_unix_ms() - u->row.made_ms < SURE_MS) {
 		r = store_exec_remove(u->api->store, u->sandbox, u->row.id, &err);

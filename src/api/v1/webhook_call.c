@@ -104,7 +104,7 @@ int webhook_call(struct api *a, const struct webhook_url *url, struct tls *tls, 
 
 	if (fd < 0)
 		return err_sys(err, "socket");
-	if (connect(fd, (const struct sockaddr *)&url->address, url->address_n) < 0 &&
+	if (connect(fd, (const struct sockaddr *)&url->address, sizeof(url->address)) < 0 &&
 		errno != EINPROGRESS)
 		return err_sys(err, "connect to '%s'", url->host);
 	c = MEM_NEW(struct webhook_call);

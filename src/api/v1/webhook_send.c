@@ -3,6 +3,7 @@
 /*
  * Delivery: for each webhook that is on, the next event it wants, one at a time.
  */
+#include "api/v1/dns.h"
 #include "api/v1/webhooks.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -19,9 +20,14 @@
 struct hook {
 	struct store_webhook row;
 	struct api *api;
-	struct webhook_call *call; /* under way, or NULL */
-	int64_t number;            /* of the event it carries */
-	bool is_seen;              /* by this reload */
+	/* A delivery under way: first the address, then the call. */
+	bool is_busy;
+	struct dns_ask *asking;
+	struct webhook_call *call;
+	struct webhook_url url;
+	char *head, *body;
+	int64_t number; /* of the event it carries */
+	bool is_seen;   /* by this reload */
 	struct hook *next;
 };
 
@@ -32,12 +38,24 @@ struct webhooks {
 	unsigned in_flight;
 };
 
+/* The delivery is over, however it went. */
+static void idle(struct webhooks *ws, struct hook *h)
+{
+	if (!h->is_busy)
+		return;
+	h->is_busy = false;
+	ws->in_flight--;
+	free(TAKE_PTR(h->head));
+	free(TAKE_PTR(h->body));
+}
+
 static void hook_free(struct webhooks *ws, struct hook *h)
 {
-	if (h->call) {
+	if (h->asking)
+		dns_cancel(h->asking);
+	if (h->call)
 		webhook_call_cancel(h->call);
-		ws->in_flight--;
-	}
+	idle(ws, h);
 	store_webhook_done(&h->row);
 	free(h);
 }
@@ -125,7 +143,7 @@ static void answered(int status, void *arg)
 	struct hook *h = arg;
 
 	h->call = NULL;
-	h->api->v1->webhooks->in_flight--;
+	idle(h->api->v1->webhooks, h);
 	if (status < 200 || status > 299) {
 		failed(h, status);
 		return;
@@ -137,78 +155,139 @@ static void answered(int status, void *arg)
 	turn(h);
 }
 
-static int call(struct hook *h, const struct store_event *e, struct err *err)
+static void give_up(struct hook *h, const struct err *err)
+{
+	api_log("warn", "", "webhook %" PRId64 ": %s", h->row.id, err->msg);
+	idle(h->api->v1->webhooks, h);
+	failed(h, -err->code);
+}
+
+/* The address is known; it is judged here, and nothing is looked up behind this. */
+static void dial(struct hook *h)
 {
 	struct webhooks *ws = h->api->v1->webhooks;
-	json_t *o = v1_event_json(e);
-	AUTO_FREE char *body = o ? json_dumps(o, JSON_COMPACT) : NULL;
-	AUTO_FREE char *head = NULL;
-	struct webhook_url u;
-	char mac[65] = "";
-	int64_t now = api_now_unix_ms() / 1000;
-	int r = webhook_url_parse(h->row.url, &u, err);
+	struct err err = {0};
+	int r = 0;
 
-	json_decref(o);
-	if (r < 0 || !body)
-		return r < 0 ? r : err_set(err, ENOMEM, "event");
-	/* The operator may have changed the rule since it was made. */
 	if (!h->api->config.webhooks_private &&
-		webhook_is_private((const struct sockaddr *)&u.address))
-		return err_set(err, EPERM, "a private address");
-	if (u.is_https && !ws->tls)
-		r = tls_client(NULL, &ws->tls, err);
+		webhook_is_private((const struct sockaddr *)&h->url.address))
+		r = err_set(&err, EPERM, "'%s' is a private address", h->url.host);
+	if (r == 0 && h->url.is_https && !ws->tls)
+		r = tls_client(NULL, &ws->tls, &err);
+	if (r == 0)
+		r = webhook_call(
+			h->api, &h->url, ws->tls, h->head, h->body, answered, h, &h->call, &err);
 	if (r < 0)
-		return r;
-	webhook_sign(h->row.secret, now, body, mac);
-	head = text_format("POST %s HTTP/1.1\r\nHost: %s%s%s:%u\r\n"
+		give_up(h, &err);
+}
+
+static void found(int code, const struct dns_found *f, void *arg)
+{
+	struct hook *h = arg;
+	struct err err = {0};
+	size_t i = 0;
+
+	h->asking = NULL;
+	if (code < 0) {
+		(void)err_set(&err, -code, "'%s' cannot be looked up", h->url.host);
+		give_up(h, &err);
+		return;
+	}
+	/* A name with one public address among private ones is dialled there and only there. */
+	while (i + 1 < f->n && !h->api->config.webhooks_private &&
+		webhook_is_private((const struct sockaddr *)&f->address[i]))
+		i++;
+	h->url.address = f->address[i];
+	webhook_set_port(&h->url.address, h->url.port);
+	dial(h);
+}
+
+static char *make_head(const struct hook *h, const struct store_event *e)
+{
+	const struct webhook_url *u = &h->url;
+	bool is_v6 = u->address.ss_family == AF_INET6;
+	int64_t now = api_now_unix_ms() / 1000;
+	char mac[65] = "";
+
+	webhook_sign(h->row.secret, now, h->body, mac);
+	return text_format("POST %s HTTP/1.1\r\nHost: %s%s%s:%u\r\n"
 			   "User-Agent: bawn/" BAWN_VERSION "\r\nContent-Type: application/json\r\n"
 			   "Content-Length: %zu\r\nConnection: close\r\nBawn-Event: %s\r\n"
 			   "Bawn-Event-Number: %" PRId64 "\r\n"
 			   "Bawn-Signature: t=%" PRId64 ",v1=%s\r\n\r\n",
-		u.path, u.address.ss_family == AF_INET6 ? "[" : "", u.host,
-		u.address.ss_family == AF_INET6 ? "]" : "", u.port, strlen(body), e->action,
-		e->number, now, mac);
-	h->number = e->number;
-	return webhook_call(h->api, &u, ws->tls, head, body, answered, h, &h->call, err);
+		u->path, is_v6 ? "[" : "", u->host, is_v6 ? "]" : "", u->port, strlen(h->body),
+		e->action, e->number, now, mac);
 }
 
-struct scan {
+static void deliver(struct hook *h, const struct store_event *e)
+{
+	json_t *o = v1_event_json(e);
+	struct err err = {0};
+
+	h->is_busy = true;
+	h->api->v1->webhooks->in_flight++;
+	h->number = e->number;
+	h->body = o ? json_dumps(o, JSON_COMPACT) : NULL;
+	json_decref(o);
+	if (!h->body)
+		(void)err_set(&err, ENOMEM, "the event cannot be written");
+	else if (webhook_url_parse(h->row.url, &h->url, &err) == 0) {
+		h->head = make_head(h, e);
+		if (h->url.address.ss_family == 0)
+			(void)dns_ask(h->api->loop, h->url.host, found, h, &h->asking, &err);
+	}
+	if (err.code)
+		give_up(h, &err);
+	else if (!h->asking)
+		dial(h);
+}
+
+struct wanted {
 	struct hook *h;
-	struct err err;
-	int r; /* of the call; 1: none was made */
+	struct store_event e; /* number 0: none */
+	char *texts[6];       /* what e points to */
 };
+
+static const char *keep(struct wanted *w, size_t i, const char *text)
+{
+	w->texts[i] = mem_strdup(text);
+	return w->texts[i];
+}
 
 static int consider(const struct store_event *e, void *arg)
 {
-	struct scan *s = arg;
+	struct wanted *w = arg;
 
-	if (webhook_matches(s->h->row.actions, e->action)) {
-		s->h->number = e->number;
-		s->r = call(s->h, e, &s->err);
-		return -ECANCELED;
+	if (!webhook_matches(w->h->row.actions, e->action)) {
+		/* Not wanted: passed over in memory; the next delivery writes it down. */
+		w->h->row.next = e->number;
+		return 0;
 	}
-	/* Not wanted: passed over in memory; the next delivery writes it down. */
-	s->h->row.next = e->number;
-	return 0;
+	w->e = *e;
+	w->e.tenant = keep(w, 0, e->tenant);
+	w->e.actor = keep(w, 1, e->actor);
+	w->e.action = keep(w, 2, e->action);
+	w->e.sandbox = keep(w, 3, e->sandbox);
+	w->e.outcome = keep(w, 4, e->outcome);
+	w->e.detail = keep(w, 5, e->detail);
+	return -ECANCELED;
 }
 
+/* The store may be written to only when its loop is over: so the event is copied out first. */
 static void turn(struct hook *h)
 {
-	struct webhooks *ws = h->api->v1->webhooks;
-	struct scan s = {.h = h, .r = 1};
-	struct err err = {0};
+	struct wanted w = {.h = h};
+	struct err ignored = {0};
 
-	if (h->call || h->row.is_off || ws->in_flight >= IN_FLIGHT ||
+	if (h->is_busy || h->row.is_off || h->api->v1->webhooks->in_flight >= IN_FLIGHT ||
 		h->row.retry_at_ms > api_now_unix_ms())
 		return;
 	(void)store_event_each(
-		h->api->store, h->row.tenant, NULL, h->row.next, SCAN, consider, &s, &err);
-	if (s.r == 0)
-		ws->in_flight++;
-	if (s.r < 0) {
-		api_log("warn", "", "webhook %" PRId64 ": %s", h->row.id, s.err.msg);
-		failed(h, s.r);
-	}
+		h->api->store, h->row.tenant, NULL, h->row.next, SCAN, consider, &w, &ignored);
+	if (w.e.number > 0)
+		deliver(h, &w.e);
+	for (size_t i = 0; i < sizeof(w.texts) / sizeof(w.texts[0]); i++)
+		free(w.texts[i]);
 }
 
 void v1_webhooks_tick(struct api *a)

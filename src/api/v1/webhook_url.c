@@ -3,9 +3,12 @@
 /*
  * The pure part of webhooks: where to, whether it may be, what is wanted, the signature.
  *
- * A host is an address: looking names up is egress's to do, which decides who may learn what.
+ * A host is an address or a name; whatever it leads to is judged at each delivery, and that very
+ * address is dialled.
  */
 #include "api/v1/webhooks.h"
+
+#include "api/v1/dns.h"
 #include "base/text.h"
 
 #include <arpa/inet.h>
@@ -29,16 +32,23 @@ static int parse_host(const char **s, struct webhook_url *u, struct err *err)
 	*s += n + (is_v6 ? 2 : 0);
 	if (!is_v6 && inet_pton(AF_INET, u->host, &v4->sin_addr) == 1) {
 		v4->sin_family = AF_INET;
-		u->address_n = sizeof(*v4);
 		return 0;
 	}
 	if (is_v6 && inet_pton(AF_INET6, u->host, &v6->sin6_addr) == 1) {
 		v6->sin6_family = AF_INET6;
-		u->address_n = sizeof(*v6);
 		return 0;
 	}
-	return err_set(
-		err, EINVAL, "url: the host must be an address: this server looks no names up");
+	if (!is_v6 && dns_is_name(u->host))
+		return 0;
+	return err_set(err, EINVAL, "url: the host is neither an address nor a name");
+}
+
+void webhook_set_port(struct sockaddr_storage *address, unsigned port)
+{
+	if (address->ss_family == AF_INET)
+		((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+	else if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
 }
 
 static int parse_port(const char **s, struct webhook_url *u, struct err *err)
@@ -51,10 +61,7 @@ static int parse_port(const char **s, struct webhook_url *u, struct err *err)
 			return err_set(err, EINVAL, "url: the port is malformed");
 	}
 	u->port = (unsigned)port;
-	if (u->address.ss_family == AF_INET)
-		((struct sockaddr_in *)&u->address)->sin_port = htons((uint16_t)port);
-	else
-		((struct sockaddr_in6 *)&u->address)->sin6_port = htons((uint16_t)port);
+	webhook_set_port(&u->address, u->port);
 	return 0;
 }
 

@@ -120,7 +120,7 @@ static int read_url(struct api *a, json_t *body, struct store_webhook *w, struct
 	if (r < 0 || !url)
 		return r;
 	r = webhook_url_parse(url, &u, err);
-	if (r == 0 && !a->config.webhooks_private &&
+	if (r == 0 && !a->config.webhooks_private && u.address.ss_family != 0 &&
 		webhook_is_private((const struct sockaddr *)&u.address))
 		r = err_set(err, EPERM,
 			"url: '%s' is an address of this machine or its network; the operator may "

@@ -24,13 +24,13 @@ struct webhook_url {
 	bool is_https;
 	char host[256]; /* without brackets */
 	unsigned port;
-	char path[WEBHOOK_URL_MAX]; /* with the query, starts with '/' */
-	struct sockaddr_storage address;
-	socklen_t address_n;
+	char path[WEBHOOK_URL_MAX];      /* with the query, starts with '/' */
+	struct sockaddr_storage address; /* ss_family 0: the host is a name */
 };
 
-/* http(s)://ADDRESS[:PORT]/PATH; -EINVAL says what is wrong. Pure. */
+/* http(s)://HOST[:PORT]/PATH; -EINVAL says what is wrong. Pure. */
 int webhook_url_parse(const char *text, struct webhook_url *ret, struct err *err);
+void webhook_set_port(struct sockaddr_storage *address, unsigned port);
 /* An address of this machine, its network or nobody: not for a tenant to send to. Pure. */
 bool webhook_is_private(const struct sockaddr *address);
 /* "sandbox.*,exec.end" and an action. Pure. */

@@ -18,16 +18,21 @@ static void good_urls_are_taken_apart(void)
 	CHECK_STR(u.path, "/");
 	CHECK_INT(webhook_url_parse("http://1.2.3.4?x", &u, &err), 0);
 	CHECK_STR(u.path, "/?x");
+	CHECK_INT(u.address.ss_family, AF_INET);
+	CHECK_INT(webhook_url_parse("https://hooks.example:8443/x", &u, &err), 0);
+	CHECK_STR(u.host, "hooks.example");
+	CHECK(u.port == 8443 && u.address.ss_family == 0);
 }
 
 static void bad_urls_are_refused(void)
 {
 	static const char *const bad[] = {"", "ftp://1.2.3.4/", "http://", "http:///x",
-		"http://name.example/", "http://1.2.3/", "http://0x7f.1/", "http://2130706433/",
-		"http://1.2.3.4:0/", "http://1.2.3.4:65536/", "http://1.2.3.4:/",
-		"http://1.2.3.4:8x/", "http://user@1.2.3.4/", "http://1.2.3.4/a b",
-		"http://1.2.3.4/\r\nX: y", "http://1.2.3.4/#f", "http://[::1", "http://[1.2.3.4]/",
-		"http://::1/", "http://1.2.3.4/\xc3\xa4", "http://[fe80::1%25eth0]/"};
+		"http://name..example/", "http://-/", "http://a_b.example/", "http://1.2.3/",
+		"http://0x7f.1/", "http://2130706433/", "http://1.2.3.4:0/",
+		"http://1.2.3.4:65536/", "http://1.2.3.4:/", "http://1.2.3.4:8x/",
+		"http://user@1.2.3.4/", "http://1.2.3.4/a b", "http://1.2.3.4/\r\nX: y",
+		"http://1.2.3.4/#f", "http://[::1", "http://[1.2.3.4]/", "http://::1/",
+		"http://1.2.3.4/\xc3\xa4", "http://[fe80::1%25eth0]/"};
 	struct webhook_url u;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -118,25 +118,42 @@ static int open_tcp(const char *spec, bool is_tls, struct listener *ret, struct 
 	return 0;
 }
 
-static int unix_address(const char *path, union address *ret, struct err *err)
+/*
+ * The address of a socket file. It holds 107 bytes and a path may have 4095: a longer one goes by
+ * way of its directory, which *ret_dir then holds open.
+ */
+static int unix_address(const char *path, union address *ret, int *ret_dir, struct err *err)
 {
-	if (path[0] != '/')
+	const char *slash = strrchr(path, '/');
+	AUTO_FREE char *dir = NULL;
+	int n;
+
+	if (path[0] != '/' || !slash)
 		return err_set(err, EINVAL, "the path of a socket must be absolute");
-	if (strlen(path) >= sizeof(ret->un.sun_path))
-		return err_set(err, ENAMETOOLONG, "the path of a socket may have at most %zu bytes",
-			sizeof(ret->un.sun_path) - 1);
 	*ret = (union address){0};
 	ret->un.sun_family = AF_UNIX;
-	(void)snprintf(ret->un.sun_path, sizeof(ret->un.sun_path), "%s", path);
+	if (strlen(path) < sizeof(ret->un.sun_path)) {
+		(void)snprintf(ret->un.sun_path, sizeof(ret->un.sun_path), "%s", path);
+		return 0;
+	}
+	dir = (char *)mem_must(strndup(path, (size_t)(slash - path)));
+	*ret_dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (*ret_dir < 0)
+		return err_sys(err, "open '%s'", dir);
+	n = snprintf(
+		ret->un.sun_path, sizeof(ret->un.sun_path), "/proc/self/fd/%d%s", *ret_dir, slash);
+	if (n >= (int)sizeof(ret->un.sun_path))
+		return err_set(
+			err, ENAMETOOLONG, "the name of a socket is too long: '%s'", slash + 1);
 	return 0;
 }
 
 static int bind_unix(const char *path, int type, mode_t mode, struct listener *ret, struct err *err)
 {
-	AUTO_FD int fd = -EBADF;
+	AUTO_FD int fd = -EBADF, dir = -EBADF;
 	union address a = {0};
 	mode_t mask;
-	int r = unix_address(path, &a, err);
+	int r = unix_address(path, &a, &dir, err);
 
 	if (r < 0)
 		return r;
@@ -171,10 +188,10 @@ static int serve_unix(struct listener *l, struct err *err)
 /* A socket file nobody listens on is what a killed server left; anything else is not ours. */
 static int remove_stale(const char *path, struct err *err)
 {
-	AUTO_FD int fd = -EBADF;
+	AUTO_FD int fd = -EBADF, dir = -EBADF;
 	union address a = {0};
 	struct stat st;
-	int r = unix_address(path, &a, err);
+	int r = unix_address(path, &a, &dir, err);
 
 	if (r < 0 || lstat(path, &st) < 0)
 		return r;

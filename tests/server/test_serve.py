@@ -270,6 +270,20 @@ def test_unix_socket_with_mode_and_leftover(fresh):
     assert not os.path.exists(path)
 
 
+def test_a_state_directory_with_a_long_name(fresh):
+    server = fresh(start=False)
+    server.state = os.path.join(server.top, "long-" * 30, "state")
+    os.mkdir(os.path.dirname(server.state))
+    if server.prefix:
+        owner = os.stat(server.top)
+        os.chown(os.path.dirname(server.state), owner.st_uid, owner.st_gid)
+    server.start()
+    assert server.run(server.create(), "echo fine")[1] == b"fine\n"
+    done = server.bawn("exec", "--state", server.state, server.list()[0]["sandboxID"], "hostname")
+    assert done.returncode == 0, done.stderr
+    server.request("DELETE", f"/sandboxes/{server.list()[0]['sandboxID']}")
+
+
 LAUNCHER = """
 import os, socket, sys
 s = socket.socket()

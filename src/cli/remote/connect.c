@@ -7,6 +7,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,12 +61,17 @@ static int open_unix(const char *path, struct err *err)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	AUTO_FD int at = -EBADF;
 
 	if (fd < 0)
 		return err_sys(err, "socket");
-	if (strlen(path) >= sizeof(a.sun_path))
-		return err_set(err, ENAMETOOLONG, "the path of the socket is too long: '%s'", path);
-	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	/* An address holds 107 bytes, a path may have 4095: by way of what it names. */
+	if (strlen(path) >= sizeof(a.sun_path)) {
+		at = open(path, O_PATH | O_CLOEXEC);
+		(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d", at);
+	} else {
+		(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	}
 	if (connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0) {
 		(void)err_sys(err, "no server at '%s'", path);
 		return err_hint(err, "start one with 'bawn serve', or name it with --server");

@@ -217,15 +217,30 @@ void api_read_json(struct http_request *r, size_t cap,
 	http_collect(r, cap, read_done, j);
 }
 
+static char *put_digits(char *out, unsigned v, int n, char after)
+{
+	for (int i = n - 1; i >= 0; i--, v /= 10)
+		out[i] = (char)('0' + v % 10);
+	out[n] = after;
+	return out + n + 1;
+}
+
+/* By hand: strftime() looks for the time zone's file at each call. */
 const char *api_time(int64_t unix_ms, char out[32])
 {
 	time_t s = (time_t)(unix_ms / 1000);
 	struct tm tm = {0};
-	size_t n;
+	char *p = out;
 
 	(void)gmtime_r(&s, &tm);
-	n = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(out + n, 32 - n, ".%03dZ", (int)(unix_ms % 1000));
+	p = put_digits(p, (unsigned)tm.tm_year + 1900, 4, '-');
+	p = put_digits(p, (unsigned)tm.tm_mon + 1, 2, '-');
+	p = put_digits(p, (unsigned)tm.tm_mday, 2, 'T');
+	p = put_digits(p, (unsigned)tm.tm_hour, 2, ':');
+	p = put_digits(p, (unsigned)tm.tm_min, 2, ':');
+	p = put_digits(p, (unsigned)tm.tm_sec, 2, '.');
+	p = put_digits(p, (unsigned)(unix_ms % 1000), 3, 'Z');
+	*p = '\0';
 	return out;
 }
 

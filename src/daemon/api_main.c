@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #define DRAIN_MS      5000
 #define KILL_ALL_MS   55000 /* below the supervisor's patience */
 #define READY_LOOK_MS 2
+#define HEAP_SPARE    (4 << 20) /* bytes */
 
 struct role {
 	struct loop *loop;
@@ -257,6 +259,9 @@ int api_main(int argc, char **argv)
 	role_log_init("api", r.json_log);
 	api_log_to = log_to;
 	(void)prctl(PR_SET_NAME, "bawnd-api", 0, 0, 0);
+	/* Else the heap's top goes back to the kernel and is asked for again at every few requests. */
+	(void)mallopt(M_TRIM_THRESHOLD, HEAP_SPARE);
+	(void)mallopt(M_TOP_PAD, HEAP_SPARE / 4);
 	if (q >= 0)
 		q = start(&r, &err);
 	if (q >= 0)

@@ -63,14 +63,20 @@ int buf_add(struct buf *b, const void *data, size_t n)
 
 int buf_addf(struct buf *b, const char *fmt, ...)
 {
+	size_t room = b->p ? b->size - b->end : 0;
 	va_list ap;
 	int n, r;
 
+	/* Most fit where there is room already: then once is enough. */
 	va_start(ap, fmt);
-	n = vsnprintf(NULL, 0, fmt, ap);
+	n = vsnprintf(room > 0 ? b->p + b->end : NULL, room, fmt, ap);
 	va_end(ap);
 	if (n < 0)
 		return -EINVAL;
+	if ((size_t)n < room && buf_len(b) + (size_t)n < cap_of(b)) {
+		b->end += (size_t)n;
+		return 0;
+	}
 	r = grow(b, (size_t)n + 1); /* vsnprintf() wants room for a NUL we do not count */
 	if (r < 0)
 		return r;

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LIST_MAX (1u << 30) /* bytes; what bounds it is the number of sandboxes, 64 KiB each */
+
 struct listing {
 	struct filters filters;
 	struct sandbox **found;
@@ -56,22 +58,26 @@ static int oldest_first(const void *a, const void *b)
 
 static void reply(struct http_request *r, struct listing *l, size_t limit)
 {
-	json_t *list = json_array();
+	AUTO_BUF struct buf list = {.cap = LIST_MAX};
 	size_t n = l->n < limit ? l->n : limit;
 	char text[64];
 
 	if (l->n > 0)
 		qsort(l->found, l->n, sizeof(*l->found),
 			l->filters.is_ascending ? oldest_first : newest_first);
-	for (size_t i = 0; i < n; i++)
-		(void)json_array_append_new(list, shape_listed(l->found[i]));
+	(void)buf_add(&list, "[", 1);
+	for (size_t i = 0; i < n; i++) {
+		(void)buf_add(&list, ",", i > 0);
+		shape_listed(&list, l->found[i]);
+	}
+	(void)buf_add(&list, "]", 1);
 	if (n > 0 && n < l->n) {
 		filters_token(l->found[n - 1]->row.started_ms, l->found[n - 1]->row.id, text);
 		http_field(r, "X-Next-Token", text);
 	}
 	(void)snprintf(text, sizeof(text), "%zu", l->running);
 	http_field(r, "X-Total-Running", text);
-	api_reply_json(r, 200, list);
+	http_reply(r, 200, "application/json", buf_data(&list), buf_len(&list));
 }
 
 static void list(struct api *a, struct http_request *r, const struct route_match *m, bool is_v2)

@@ -64,12 +64,16 @@ void e2b_connect_v2(struct api *a, struct http_request *r, const struct route_ma
 
 void e2b_get(struct api *a, struct http_request *r, const struct route_match *m)
 {
-	struct sandbox *sb = e2b_find(a, m->caller.tenant, m->params[0]);
+	const struct sandbox *sb = e2b_find(a, m->caller.tenant, m->params[0]);
+	AUTO_BUF struct buf b = {0};
 
-	if (sb)
-		api_reply_json(r, 200, shape_detail(sb, r));
-	else
+	if (!sb) {
 		e2b_not_found(r, m->params[0]);
+		return;
+	}
+	(void)buf_reserve(&b, 1024); /* most fit: no growing in steps */
+	shape_detail(&b, sb, r);
+	http_reply(r, 200, "application/json", buf_data(&b), buf_len(&b));
 }
 
 static void killed(int code, void *arg)

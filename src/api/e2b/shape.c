@@ -2,35 +2,39 @@
 
 #include "api/e2b/shape.h"
 
+#include "api/e2b/json_text.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define MIB (1u << 20)
+#define MIB        (1u << 20)
+#define DOMAIN_MAX 300
 
 /*
  * What stands behind "<port>-<id>." in the address of a port. An address of this machine
- * cannot carry such a name, but every "*.localhost" leads to it.
+ * cannot carry such a name, but every "*.localhost" leads to it. NULL: nobody knows.
  */
-static void put_domain(json_t *to, const struct sandbox *sb, const struct http_request *r)
+static const char *domain_of(
+	const struct sandbox *sb, const struct http_request *r, char out[DOMAIN_MAX])
 {
 	const struct h1_field *f = h1_find(&r->head, "Host");
-	const char *domain = sb->api->config.domain;
-	char text[300];
+	const char *colon;
+	int port_n;
 
-	if (!domain && f && f->value.n > 0 && f->value.n < 256) {
-		const char *colon = memrchr(f->value.p, ':', f->value.n);
-		int port_n = colon ? (int)(f->value.n - (size_t)(colon - f->value.p)) : 0;
-
-		if (h1_is(r->host, "127.0.0.1") || h1_is(r->host, "[::1]"))
-			(void)snprintf(text, sizeof(text), "localhost%.*s",
-				r->host.n < f->value.n ? port_n : 0, colon ? colon : "");
-		else
-			(void)snprintf(text, sizeof(text), "%.*s", (int)f->value.n, f->value.p);
-		domain = text;
-	}
-	if (domain)
-		(void)json_object_set_new(to, "domain", json_string(domain));
+	if (sb->api->config.domain)
+		return sb->api->config.domain;
+	if (!f || f->value.n == 0 || f->value.n >= DOMAIN_MAX - 16)
+		return NULL;
+	colon = memrchr(f->value.p, ':', f->value.n);
+	port_n = colon && r->host.n < f->value.n ? (int)(f->value.n - (size_t)(colon - f->value.p))
+						 : 0;
+	if (h1_is(r->host, "127.0.0.1") || h1_is(r->host, "[::1]"))
+		(void)snprintf(out, DOMAIN_MAX, "localhost%.*s", port_n, colon ? colon : "");
+	else
+		(void)snprintf(out, DOMAIN_MAX, "%.*s", (int)f->value.n, f->value.p);
+	return out;
 }
 
 static json_t *common(const struct sandbox *sb)
@@ -40,21 +44,19 @@ static json_t *common(const struct sandbox *sb)
 		E2B_ENVD_VERSION);
 }
 
-static void put_token(json_t *to, const struct sandbox *sb)
-{
-	if (sb->row.token[0])
-		(void)json_object_set_new(to, "envdAccessToken", json_string(sb->row.token));
-}
-
 json_t *shape_sandbox(struct sandbox *sb, const struct http_request *r)
 {
 	json_t *v = common(sb);
+	char text[DOMAIN_MAX];
+	const char *domain = domain_of(sb, r, text);
 
-	put_token(v, sb);
+	if (sb->row.token[0])
+		(void)json_object_set_new(v, "envdAccessToken", json_string(sb->row.token));
 	if (sb->row.traffic_token[0])
 		(void)json_object_set_new(
 			v, "trafficAccessToken", json_string(sb->row.traffic_token));
-	put_domain(v, sb, r);
+	if (domain)
+		(void)json_object_set_new(v, "domain", json_string(domain));
 	return v;
 }
 
@@ -76,38 +78,72 @@ uint64_t shape_memory(const struct sandbox *sb)
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-json_t *shape_listed(struct sandbox *sb)
+/* Everything but the closing brace. */
+static void put_listed(struct buf *b, const struct sandbox *sb)
 {
-	json_t *v = common(sb), *metadata = json_loads(sb->row.metadata, 0, NULL);
+	const struct store_sandbox *row = &sb->row;
 	char from[32], to[32];
 
-	(void)json_object_update_new(
-		v, json_pack("{s:s, s:s, s:i, s:I, s:I, s:s, s:o}", "startedAt",
-			   api_time(sb->row.started_ms, from), "endAt",
-			   api_time(sandbox_end_at(sb), to), "cpuCount", (int)shape_cpu_count(sb),
-			   "memoryMB", (json_int_t)(shape_memory(sb) / MIB), "diskSizeMB",
-			   (json_int_t)(sb->row.disk_max / MIB), "state",
-			   sb->row.state == SANDBOX_PAUSED ? "paused" : "running", "metadata",
-			   metadata ? metadata : json_object()));
-	return v;
+	(void)buf_addf(b, "{\"templateID\":");
+	(void)json_text_add(b, row->template);
+	(void)buf_addf(b, ",\"alias\":");
+	(void)json_text_add(b, row->template);
+	(void)buf_addf(b,
+		",\"sandboxID\":\"%s\",\"clientID\":\"bawn\",\"envdVersion\":\"" E2B_ENVD_VERSION
+		"\",\"startedAt\":\"%s\",\"endAt\":\"%s\",\"cpuCount\":%u,\"memoryMB\":%" PRIu64
+		",\"diskSizeMB\":%" PRIu64 ",\"state\":\"%s\",\"metadata\":%s",
+		row->id, api_time(row->started_ms, from), api_time(sandbox_end_at(sb), to),
+		shape_cpu_count(sb), shape_memory(sb) / MIB, (uint64_t)row->disk_max / MIB,
+		row->state == SANDBOX_PAUSED ? "paused" : "running",
+		row->metadata[0] ? row->metadata : "{}");
 }
 
-json_t *shape_detail(struct sandbox *sb, const struct http_request *r)
+void shape_listed(struct buf *b, const struct sandbox *sb)
 {
-	json_t *v = shape_listed(sb), *spec = json_loads(sb->row.spec, 0, NULL);
-	json_t *extra = json_object_get(spec, "extra");
-	json_t *network = json_object_get(spec, "network");
-	json_t *internet = json_object_get(extra, "allowInternetAccess");
+	put_listed(b, sb);
+	(void)buf_add(b, "}", 1);
+}
 
-	put_token(v, sb);
-	put_domain(v, sb, r);
-	if (network)
-		(void)json_object_set(v, "network", network);
-	if (internet)
-		(void)json_object_set(v, "allowInternetAccess", internet);
-	(void)json_object_set_new(v, "lifecycle",
-		json_pack("{s:b, s:s}", "autoResume",
-			json_is_true(json_object_get(extra, "autoResume")), "onTimeout", "kill"));
+static void put_value(struct buf *b, const char *name, json_t *value)
+{
+	AUTO_FREE char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+	if (text)
+		(void)buf_addf(b, ",\"%s\":%s", name, text);
+}
+
+/* What is in the spec alone. Most have none of it, and then it need not be parsed. */
+static bool put_spec(struct buf *b, const char *text)
+{
+	json_t *spec, *extra;
+	bool is_resumed;
+
+	if (!strstr(text, "\"network\":") && !strstr(text, "\"allowInternetAccess\":") &&
+		!strstr(text, "\"autoResume\":"))
+		return false;
+	spec = json_loads(text, 0, NULL);
+	extra = json_object_get(spec, "extra");
+	put_value(b, "network", json_object_get(spec, "network"));
+	put_value(b, "allowInternetAccess", json_object_get(extra, "allowInternetAccess"));
+	is_resumed = json_is_true(json_object_get(extra, "autoResume"));
 	json_decref(spec);
-	return v;
+	return is_resumed;
+}
+
+void shape_detail(struct buf *b, const struct sandbox *sb, const struct http_request *r)
+{
+	char text[DOMAIN_MAX];
+	const char *domain = domain_of(sb, r, text);
+	bool is_resumed;
+
+	put_listed(b, sb);
+	if (sb->row.token[0])
+		(void)buf_addf(b, ",\"envdAccessToken\":\"%s\"", sb->row.token);
+	if (domain) {
+		(void)buf_addf(b, ",\"domain\":");
+		(void)json_text_add(b, domain);
+	}
+	is_resumed = put_spec(b, sb->row.spec);
+	(void)buf_addf(b, ",\"lifecycle\":{\"autoResume\":%s,\"onTimeout\":\"kill\"}}",
+		is_resumed ? "true" : "false");
 }

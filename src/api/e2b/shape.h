@@ -10,10 +10,10 @@
 
 /* `Sandbox`: what create and connect answer. */
 json_t *shape_sandbox(struct sandbox *sb, const struct http_request *r);
-/* `SandboxDetail`. */
-json_t *shape_detail(struct sandbox *sb, const struct http_request *r);
-/* `ListedSandbox`. */
-json_t *shape_listed(struct sandbox *sb);
+/* `SandboxDetail`, as text: it is asked for in loops. */
+void shape_detail(struct buf *b, const struct sandbox *sb, const struct http_request *r);
+/* `ListedSandbox`, as text: there may be thousands. */
+void shape_listed(struct buf *b, const struct sandbox *sb);
 
 unsigned shape_cpu_count(const struct sandbox *sb);
 uint64_t shape_memory(const struct sandbox *sb); /* bytes */

@@ -148,9 +148,9 @@ def test_bodies_go_in_by_length_and_in_chunks(server, box):
     data = bytes(range(256)) * 40000
     want = {"n": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     answer = at(server, box, "POST", "/", data)
-    assert answer.status == 201 and answer.json() == want
+    assert answer.status == 201 and answer.json() == want, answer.body
     answer = at(server, box, "POST", "/", iter([data[:5], data[5:100000], data[100000:]]))
-    assert answer.status == 201 and answer.json() == want
+    assert answer.status == 201 and answer.json() == want, answer.body
     assert at(server, box, "POST", "/", b"").json()["n"] == 0
 
 

@@ -133,7 +133,7 @@ static void log_to(const char *level, const char *request, const char *text)
 				: level[0] == 'w'           ? ROLE_LOG_WARN
 							    : ROLE_LOG_INFO;
 
-	role_log(l, "message", "request", request && *request ? request : NULL, "text", text, NULL);
+	role_log(l, "message", "request", request && *request ? request : NULL, "text", text);
 }
 
 /* The query is left out: signed URLs carry their right there. */
@@ -151,7 +151,7 @@ static void log_request(const struct http_request *r)
 	(void)snprintf(status, sizeof(status), "%d", r->status);
 	(void)snprintf(took, sizeof(took), "%" PRIu64, loop_now_ms(self->loop) - r->started_ms);
 	role_log(ROLE_LOG_WARN, "request", "request", r->id, "peer", r->peer, "method", method,
-		"path", path, "status", status, "ms", took, NULL);
+		"path", path, "status", status, "ms", took);
 }
 
 static void look_ready(struct loop_timer *t)
@@ -237,7 +237,7 @@ static int start(struct role *r, struct err *err)
 	if (q >= 0)
 		q = confine_api(r->config.state, &has_landlock, err);
 	if (q >= 0 && !has_landlock)
-		role_log(ROLE_LOG_WARN, "confine", "missing", "landlock", NULL);
+		role_log(ROLE_LOG_WARN, "confine", "missing", "landlock");
 	/* From here on nothing is trusted: not the store, not the warden, not a client. */
 	r->config.access = log_request;
 	if (q >= 0)
@@ -267,7 +267,7 @@ int api_main(int argc, char **argv)
 	if (q >= 0)
 		q = loop_run(r.loop, &err);
 	if (q < 0)
-		role_log(ROLE_LOG_ERROR, "failed", "error", err.msg, NULL);
+		role_log(ROLE_LOG_ERROR, "failed", "error", err.msg);
 	r.api = api_free(r.api);
 	r.tls = tls_free(r.tls);
 	r.loop = loop_free(r.loop);

@@ -273,10 +273,10 @@ static int inspect(int fd, bool is_tls, struct listener *ret, struct err *err)
 	ret->url = ret->is_unix ? text_format("unix:%.100s", a.un.sun_path) : tcp_url(fd, is_tls);
 	/* The manager made it and keeps it: the file is not ours to remove. */
 	ret->fd = fcntl(fd, F_DUPFD_CLOEXEC, 100);
-	(void)close(fd);
 	/* One that blocks would hold the whole role whenever a client left before it was met. */
 	if (ret->fd < 0 || fcntl(ret->fd, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(err, "passed descriptor %d", fd);
+	(void)close(fd);
 	return 0;
 }
 

@@ -93,7 +93,7 @@ static void put_time(struct line *l)
 	put_pair(l, "time", full);
 }
 
-void role_log(enum role_log_level level, const char *event, ...)
+void role_log_write(enum role_log_level level, const char *event, ...)
 {
 	static const char *const levels[] = {"info", "warn", "error"};
 	struct line l = {.n = 0};

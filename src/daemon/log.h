@@ -9,6 +9,7 @@
  * tokens not at all. One write() per line: the roles share the descriptor.
  */
 #include <stdbool.h>
+#include <stddef.h>
 
 enum role_log_level {
 	ROLE_LOG_INFO,
@@ -19,5 +20,6 @@ enum role_log_level {
 /* Who writes, and how. `role` is borrowed for ever. */
 void role_log_init(const char *role, bool is_json);
 
-/* `event` and pairs of key and value, ended by NULL. A NULL value leaves its pair out. */
-void role_log(enum role_log_level level, const char *event, ...) __attribute__((sentinel));
+/* role_log(level, event, key, value, …): strings. A NULL value leaves its pair out. */
+#define role_log(level, ...) role_log_write(level, __VA_ARGS__, (const char *)NULL)
+void role_log_write(enum role_log_level level, const char *event, ...) __attribute__((sentinel));

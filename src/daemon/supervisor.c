@@ -76,12 +76,12 @@ static void start_role(struct supervisor *s, struct role *r)
 	if (r->pid < 0) {
 		r->pid = 0;
 		r->start_at_ms = now_ms() + role_backoff_next(&r->backoff, 0, false);
-		role_log(ROLE_LOG_ERROR, "start-failed", "what", r->name, "error", err.msg, NULL);
+		role_log(ROLE_LOG_ERROR, "start-failed", "what", r->name, "error", err.msg);
 		return;
 	}
 	r->start_at_ms = NEVER;
 	(void)snprintf(pid, sizeof(pid), "%d", r->pid);
-	role_log(ROLE_LOG_INFO, "started", "what", r->name, "pid", pid, NULL);
+	role_log(ROLE_LOG_INFO, "started", "what", r->name, "pid", pid);
 }
 
 static void ask(const struct role *r, int sig)
@@ -108,14 +108,14 @@ static void stop(struct supervisor *s)
 {
 	if (s->phase >= STOPPING_API) {
 		/* Asked twice: at once. The sandboxes are not ours to hurry. */
-		role_log(ROLE_LOG_WARN, "stopping-now", NULL);
+		role_log(ROLE_LOG_WARN, "stopping-now");
 		ask(&s->api, SIGKILL);
 		ask(&s->warden, SIGKILL);
 		return;
 	}
 	notify_send("STOPPING=1");
 	role_log(ROLE_LOG_INFO, "stopping", "sandboxes",
-		s->launch.options.kill_on_exit ? "killed" : "kept", NULL);
+		s->launch.options.kill_on_exit ? "killed" : "kept");
 	s->api.start_at_ms = NEVER;
 	/* --kill-on-exit is carried out by the api role through the warden: that one must be up. */
 	if (!s->launch.options.kill_on_exit)
@@ -133,11 +133,11 @@ static void reload(struct supervisor *s)
 	if (s->phase > RELOADING)
 		return;
 	if (launch_reload(&s->launch, s->argc, s->argv, &err) < 0) {
-		role_log(ROLE_LOG_ERROR, "reload-refused", "error", err.msg, NULL);
+		role_log(ROLE_LOG_ERROR, "reload-refused", "error", err.msg);
 		return;
 	}
 	notify_reloading();
-	role_log(ROLE_LOG_INFO, "reloading", NULL);
+	role_log(ROLE_LOG_INFO, "reloading");
 	role_log_init("supervisor", s->launch.options.json_log);
 	if (s->phase == RELOADING)
 		return; /* the role that comes next will have them */
@@ -156,7 +156,7 @@ static void log_exit(const struct role *r, int status)
 	(void)snprintf(
 		number, sizeof(number), "%d", is_killed ? WTERMSIG(status) : WEXITSTATUS(status));
 	role_log(status == 0 ? ROLE_LOG_INFO : ROLE_LOG_ERROR, "ended", "what", r->name,
-		is_killed ? "signal" : "status", number, NULL);
+		is_killed ? "signal" : "status", number);
 }
 
 static void ended(struct supervisor *s, struct role *r, int status)
@@ -200,9 +200,9 @@ static void announce(struct supervisor *s)
 	struct err err = {0};
 
 	if (state_write(s->launch.options.state, "addresses", lines, &err) < 0)
-		role_log(ROLE_LOG_WARN, "addresses", "error", err.msg, NULL);
+		role_log(ROLE_LOG_WARN, "addresses", "error", err.msg);
 	role_log(ROLE_LOG_INFO, s->is_announced ? "ready-again" : "ready", "listen", urls, "state",
-		s->launch.options.state, NULL);
+		s->launch.options.state);
 	notify_send(status);
 	s->is_announced = true;
 }
@@ -241,7 +241,7 @@ static void tick(struct supervisor *s)
 	if (now >= s->phase_end_ms) {
 		const struct role *late = s->phase == STOPPING_WARDEN ? &s->warden : &s->api;
 
-		role_log(ROLE_LOG_WARN, "too-slow", "what", late->name, NULL);
+		role_log(ROLE_LOG_WARN, "too-slow", "what", late->name);
 		ask(late, SIGKILL);
 		s->phase_end_ms = NEVER;
 	}
@@ -338,7 +338,7 @@ int serve_main(int argc, char **argv)
 		r = prepare(&s, &err);
 	if (r >= 0) {
 		run(&s);
-		role_log(ROLE_LOG_INFO, "stopped", NULL);
+		role_log(ROLE_LOG_INFO, "stopped");
 	} else {
 		(void)fprintf(stderr, "bawn: serve: %s\n", err.msg);
 	}

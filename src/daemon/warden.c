@@ -227,7 +227,7 @@ static void on_packets(struct conn *c)
 			return;
 		}
 		if (warden_check(&packet, (size_t)n, &q, &err) < 0) {
-			role_log(ROLE_LOG_WARN, "attack", "from", "api", "error", err.msg, NULL);
+			role_log(ROLE_LOG_WARN, "attack", "from", "api", "error", err.msg);
 			close_conn(c);
 			return;
 		}
@@ -247,6 +247,7 @@ static void on_conn(struct loop_watch *w, uint32_t events)
 
 static void on_accept(struct loop_watch *w, uint32_t events)
 {
+	/* cppcheck-suppress nullPointer ; who calls is asked below */
 	AUTO_FD int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct ucred peer = {0};
 	socklen_t n = sizeof(peer);
@@ -259,7 +260,7 @@ static void on_accept(struct loop_watch *w, uint32_t events)
 		return;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 || peer.uid != warden.api_uid) {
 		(void)snprintf(uid, sizeof(uid), "%u", peer.uid);
-		role_log(ROLE_LOG_WARN, "attack", "from", "a stranger", "uid", uid, NULL);
+		role_log(ROLE_LOG_WARN, "attack", "from", "a stranger", "uid", uid);
 		return;
 	}
 	/* A restarted api role may come before its forerunner's end was seen: the oldest goes. */
@@ -455,7 +456,7 @@ int warden_main(int argc, char **argv)
 	if (r >= 0)
 		r = loop_run(warden.loop, &err);
 	if (r < 0) {
-		role_log(ROLE_LOG_ERROR, "failed", "error", err.msg, NULL);
+		role_log(ROLE_LOG_ERROR, "failed", "error", err.msg);
 		return EXIT_ROLE;
 	}
 	return 0;

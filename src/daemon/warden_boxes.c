@@ -147,7 +147,7 @@ static void conclude(struct live *l)
 		b->c.ended(l->rec.id, l->is_oom ? "oom" : "exited", b->c.arg);
 	if (remove_all(b, l->provider, &l->rec, &err) < 0) {
 		role_log(ROLE_LOG_ERROR, "sandbox does not go", "sandbox", l->rec.id, "error",
-			err.msg, NULL);
+			err.msg);
 		answer_waiters(l, &err);
 		loop_timer_set(b->c.loop, &l->timer, RETRY_MS);
 		return;
@@ -484,8 +484,7 @@ static void take_over(struct warden_boxes *b, const char *id)
 	if (pidfd >= 0 && add(b, p, &rec, pidfd, &err) >= 0)
 		return;
 	if (remove_all(b, p, &left, &err) < 0)
-		role_log(ROLE_LOG_ERROR, "sandbox does not go", "sandbox", id, "error", err.msg,
-			NULL);
+		role_log(ROLE_LOG_ERROR, "sandbox does not go", "sandbox", id, "error", err.msg);
 }
 
 int warden_boxes_open(

@@ -224,7 +224,7 @@ static void leave_now(struct loop_task *t)
 /* ^P^Q leaves; a ^P alone is sent with what follows it. Returns how many bytes are left in p. */
 static size_t filter_keys(struct run *r, char *p, size_t n)
 {
-	char out[INPUT_SIZE + 1];
+	char out[INPUT_SIZE + 1] = "";
 	size_t k = 0;
 
 	for (size_t i = 0; i < n; i++) {

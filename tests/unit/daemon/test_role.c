@@ -42,7 +42,7 @@ static size_t logged(bool is_json, const char *value, char *out, size_t size)
 		return 0;
 	(void)dup2(ends[1], STDERR_FILENO);
 	role_log_init("test", is_json);
-	role_log(ROLE_LOG_WARN, "event", "left-out", NULL, "key", value, NULL);
+	role_log(ROLE_LOG_WARN, "event", "left-out", (const char *)NULL, "key", value);
 	(void)dup2(saved, STDERR_FILENO);
 	(void)close(saved);
 	(void)close(ends[1]);

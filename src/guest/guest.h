@@ -23,6 +23,8 @@
 #define GUEST_RINGS_MAX (64u << 20) /* memory of all output rings together */
 #define GUEST_INPUT_MAX (32u << 20) /* input that waits for processes, all together */
 
+#define GUEST_RELAY_MAX (32u << 20) /* bytes for servers inside that do not read, all together */
+
 struct proc;
 struct watches;
 
@@ -33,6 +35,7 @@ struct guest {
 	size_t procs_n;
 	size_t ring_bytes;  /* allocated by rings */
 	size_t input_bytes; /* waiting in proc inputs */
+	size_t relay_bytes; /* waiting for servers inside */
 	size_t workers_n;
 	struct watches *watches; /* NULL until the first watcher */
 	char *scratch;           /* GUEST_SCRATCH bytes, NULL when idle */

@@ -40,10 +40,16 @@ static void close_socket(struct relay *r)
 	closep(&r->watch.fd);
 }
 
+static void give_up_out(struct relay *r)
+{
+	r->g->relay_bytes -= buf_len(&r->out);
+	buf_done(&r->out);
+}
+
 static void fail(struct relay *r, int code, const char *why)
 {
 	close_socket(r);
-	buf_done(&r->out);
+	give_up_out(r);
 	mux_end(&r->ch, code, why);
 }
 
@@ -86,6 +92,7 @@ static void flush(struct relay *r)
 			return;
 		}
 		buf_eat(&r->out, (size_t)n);
+		r->g->relay_bytes -= (size_t)n;
 		mux_consumed(&r->ch, (size_t)n);
 	}
 	if (r->want_fin && !r->has_fin) {
@@ -211,10 +218,11 @@ static void data(struct mux_channel *c, uint8_t stream, const char *p, size_t n)
 		return;
 	guest_active(r->g);
 	r->out.cap = MUX_CREDIT;
-	if (buf_add(&r->out, p, n) < 0) {
-		fail(r, ENOMEM, "the guest has no memory");
+	if (r->g->relay_bytes + n > GUEST_RELAY_MAX || buf_add(&r->out, p, n) < 0) {
+		fail(r, EAGAIN, "too much waits for servers that do not read");
 		return;
 	}
+	r->g->relay_bytes += n;
 	if (r->is_connected) {
 		flush(r);
 		set_interest(r);
@@ -246,7 +254,7 @@ static void dig(struct loop_task *t)
 {
 	struct relay *r = OWNER_OF(t, struct relay, dig);
 
-	buf_done(&r->out);
+	give_up_out(r);
 	free(r);
 }
 

@@ -429,6 +429,26 @@ def test_port_the_other_way(client):
     s.close()
 
 
+def test_servers_that_do_not_read_have_a_bound(client):
+    s = socket.create_server(("127.0.0.1", 0), backlog=100)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    relays = []
+    for _ in range(60):
+        ch = client.open(PORT, u16(s.getsockname()[1]), end=False)
+        ch.message(OK)
+        relays.append(ch)
+        # As much as the kernel and the guest take: until no credit comes back.
+        while not ch.end and ch.may_send > 0:
+            ch.send(b"x" * min(ch.may_send, 65536))
+            if ch.may_send == 0:
+                client.ping()
+    client.ping()
+    codes = [ch.end[0] for ch in relays if ch.end]
+    assert codes and set(codes) == {errno.EAGAIN}
+    s.close()
+    client.ping()
+
+
 def test_port_nobody_listens_on(client):
     s = socket.socket()
     s.bind(("127.0.0.1", 0))

@@ -19,6 +19,7 @@
 #include "sys/process.h"
 #include "sys/userns.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <linux/capability.h>
@@ -411,6 +412,7 @@ static int set_up(const struct options *o, struct err *err)
 	sigset_t signals;
 	int r = process_close_except(keep, 1, err);
 
+	assert(o->state); /* parse() saw to it */
 	/* The template cache stands in the server's own directory. */
 	if (r >= 0 && setenv("BAWN_STATE_DIR", o->state, 1) < 0)
 		r = err_sys(err, "setenv");

@@ -31,12 +31,21 @@ void apply_init(struct apply *a, const struct plan *plan)
 	a->mask_fds[0] = a->mask_fds[1] = -EBADF;
 }
 
-void apply_unpark(struct apply *a, int slot)
+void apply_unpark(struct apply *a)
 {
-	if (a->is_parked[slot] && a->slots[slot] >= 0)
-		mount_detach(a->slots[slot]);
-	a->is_parked[slot] = false;
-	closep(&a->slots[slot]);
+	int n = 0;
+
+	for (int i = 0; i < PLAN_SLOTS_MAX; i++)
+		n += a->is_parked[i];
+	/*
+	 * They lie on top of each other, and to unmount one takes away the uppermost that lies
+	 * on it: as often as there are any, each is asked for.
+	 */
+	for (int left = n; left > 0; left--)
+		for (int i = 0; i < PLAN_SLOTS_MAX; i++)
+			if (a->is_parked[i] && a->slots[i] >= 0)
+				mount_detach(a->slots[i]);
+	memset(a->is_parked, 0, sizeof(a->is_parked));
 }
 
 void apply_done(struct apply *a)

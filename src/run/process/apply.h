@@ -31,8 +31,8 @@ struct apply {
 void apply_init(struct apply *a, const struct plan *plan);
 void apply_done(struct apply *a);
 
-/* Close a slot, and take away what was parked in our mount namespace for it. */
-void apply_unpark(struct apply *a, int slot);
+/* Take away what was parked in our mount namespace; the slots stay as they are. */
+void apply_unpark(struct apply *a);
 
 /* One operation once more, in the finished box: an OP_MASK or OP_RDONLY that came off. */
 int apply_again(struct apply *a, const struct op *op, struct err *err);

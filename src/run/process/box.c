@@ -197,7 +197,7 @@ static int send_mounts(struct box *b, struct err *err)
 
 			if (fd < 0)
 				return fd;
-			apply_unpark(&b->apply, op->slot);
+			closep(&b->apply.slots[op->slot]);
 			b->apply.slots[op->slot] = fd;
 		}
 		fds[n] = b->apply.slots[op->slot];
@@ -266,10 +266,10 @@ int box_populate(struct box *b, struct err *err)
 	}
 	if (r < 0)
 		return r;
+	/* This process lives on: so would what it parked, and the store among it. */
+	if (b->o->resident)
+		apply_unpark(&b->apply);
 	keep_store(b);
-	/* This process lives on: so would what it parked, and the store below it. */
-	for (int i = 0; b->o->resident && i < PLAN_SLOTS_MAX; i++)
-		apply_unpark(&b->apply, i);
 	apply_done(&b->apply);
 	return 0;
 }

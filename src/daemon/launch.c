@@ -345,6 +345,7 @@ pid_t launch_warden(const struct launch *l, struct err *err)
 	word(&w, "--state");
 	word(&w, l->options.state);
 	word_number(&w, "--api-uid", l->ids.uid);
+	word_number(&w, "--spares", l->options.spares);
 	if (l->options.json_log)
 		word(&w, "--json-log");
 	w.fds[w.fds_n++] = l->warden.fd;

@@ -121,6 +121,12 @@ static int take_count(struct serve_options *o, const char *name, const char *val
 	return text_parse_u64(value, name, 1, 1000000, field, err);
 }
 
+static int take_spares(
+	struct serve_options *o, const char *name, const char *value, struct err *err)
+{
+	return text_parse_u64(value, name, 0, 64, &o->spares, err);
+}
+
 static int take_cpus(struct serve_options *o, const char *name, const char *value, struct err *err)
 {
 	/* A number of seconds in milliseconds is a number in thousandths. */
@@ -152,6 +158,7 @@ static const struct setting settings[] = {
 	{"cpus", "N", "processors of each, such as 1.5 (2)", take_cpus},
 	{"open-files", "N", "open files per process (65536)", take_count},
 	{"max-sandboxes", "N", "running at once (2000)", take_count},
+	{"spares", "N", "kept up for whoever asks next (2; 0: none)", take_spares},
 	{NULL, NULL, "How", NULL},
 	{"kill-on-exit", NULL, "end all sandboxes with the server; by default they stay up",
 		take_switch},
@@ -305,6 +312,7 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret, struct
 		.pids = 1024,
 		.cpu_milli = 2000,
 		.open_files = 65536,
+		.spares = 2,
 		.sandboxes = 2000,
 	};
 	for (int i = 1; i < argc; i++) {

@@ -56,6 +56,7 @@ struct conn {
 struct options {
 	const char *state, *guest;
 	uid_t api_uid;
+	unsigned spares;
 	bool json_log;
 };
 
@@ -379,9 +380,10 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
 {
 	static const struct option names[] = {{"state", required_argument, NULL, 's'},
 		{"api-uid", required_argument, NULL, 'u'}, {"guest", required_argument, NULL, 'g'},
-		{"json-log", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+		{"spares", required_argument, NULL, 'n'}, {"json-log", no_argument, NULL, 'j'},
+		{NULL, 0, NULL, 0}};
 	struct options o = {.api_uid = geteuid()};
-	uint64_t uid;
+	uint64_t uid, n;
 	int c;
 
 	optind = 1;
@@ -392,6 +394,9 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
 			o.guest = optarg;
 		else if (c == 'j')
 			o.json_log = true;
+		else if (c == 'n' &&
+			 text_parse_u64(optarg, "--spares", 0, WARDEN_SPARES_MAX, &n, err) >= 0)
+			o.spares = (unsigned)n;
 		else if (c != 'u' ||
 			 text_parse_u64(optarg, "--api-uid", 0, UINT32_MAX - 1, &uid, err) < 0)
 			return err_set(err, EINVAL, "bad arguments");
@@ -408,7 +413,7 @@ static int set_up(const struct options *o, struct err *err)
 {
 	static const int keep[] = {LISTEN_FD};
 	struct warden_boxes_config config = {
-		.state = o->state, .api_uid = o->api_uid, .ended = on_ended};
+		.state = o->state, .api_uid = o->api_uid, .spares = o->spares, .ended = on_ended};
 	sigset_t signals;
 	int r = process_close_except(keep, 1, err);
 
@@ -457,6 +462,8 @@ int warden_main(int argc, char **argv)
 		r = set_up(&o, &err);
 	if (r >= 0)
 		r = loop_run(warden.loop, &err);
+	if (warden.boxes)
+		warden_boxes_close(warden.boxes);
 	if (r < 0) {
 		role_log(ROLE_LOG_ERROR, "failed", "error", err.msg);
 		return EXIT_ROLE;

@@ -13,7 +13,9 @@
  * W1  <state>/boxes/<id>/ exists before anything of the sandbox does, and until all of it is gone.
  * W2  A sandbox that outlives us has its record in there (run/process/resident), under its final
  *     name before anybody is told that the sandbox is up.
- * W3  So a start of the warden finds, by that directory alone, all there is: it adopts
+ * W3  A spare, made before it is asked for, has a directory and no record of that name: it dies with
+ *     the warden, and its directory goes like any other rest.
+ * W4  So a start of the warden finds, by that directory alone, all there is: it adopts
  *     what lives and removes the rest.
  *
  * <id>/guest.sock is the guest's listening socket; only the api role may connect to it.
@@ -38,6 +40,7 @@
 #define BACKLOG     64
 #define PATIENCE_MS 5000 /* from SIGKILL until an asker is told that it does not end */
 #define RETRY_MS    1000
+#define REFILL_MS   3 /* of quiet, before a spare is made */
 
 enum box_state { BOX_UP, BOX_STOPPING, BOX_OVER };
 
@@ -66,6 +69,11 @@ struct warden_boxes {
 	int dir; /* <state>/boxes */
 	struct live **v;
 	size_t n, room;
+	struct warden_spec kind; /* of the spares; no host name */
+	struct warden_spare *spares[WARDEN_SPARES_MAX];
+	size_t spares_n;
+	unsigned spares_made;
+	struct loop_timer refill;
 };
 
 static struct live *find(struct warden_boxes *b, const char *id)
@@ -224,60 +232,26 @@ static int add(struct warden_boxes *b, const struct provider *p, const struct pr
 /* ---- start ---- */
 
 struct making {
-	int dir;
+	struct warden_boxes *b;
+	struct warden_spare *spare;
 	struct provider_record rec;
-	struct wall_record *walls; /* filled when `released` is called */
 };
 
+/* The record first, then the name: a directory that has a sandbox's name has its record. */
 static int on_released(const struct provider_record *rec, void *arg)
 {
 	struct making *m = arg;
+	const struct warden_spare *s = m->spare;
 	struct err err;
+	int r = warden_record_write(s->dir, rec, s->walls, &err);
 
-	m->rec = *rec;
-	return warden_record_write(m->dir, rec, m->walls, &err);
-}
-
-/* By way of the directory's descriptor: an address holds only 107 bytes. */
-static int listen_guest(const struct warden_boxes *b, int dir, struct err *err)
-{
-	AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	mode_t mask = umask(0177);
-	int r;
-
-	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/guest.sock", dir);
-	r = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)&at, sizeof(at));
-	(void)umask(mask);
 	if (r < 0)
-		return err_sys(err, "make 'guest.sock'");
-	if (b->c.api_uid != geteuid() &&
-		fchownat(dir, "guest.sock", b->c.api_uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_sys(err, "give 'guest.sock' to the api role");
-	if (listen(fd, BACKLOG) < 0)
-		return err_sys(err, "listen on 'guest.sock'");
-	return TAKE_FD(fd);
-}
-
-static int make_spec(const struct warden_spec *w, struct spec *s, struct err *err)
-{
-	int r = strv_add(&s->argv, "bawn-guest", err);
-
-	s->root = SPEC_ROOT_BASE;
-	s->user = mem_strdup("root"); /* of the box: it starts programs as anybody in it */
-	s->cwd = mem_strdup("/");
-	s->hostname = w->hostname[0] ? mem_strdup(w->hostname) : NULL;
-	s->allow_sudo = w->allow_sudo;
-	s->want_loopback = w->want_loopback;
-	s->limits = (struct spec_limits){
-		.memory_max = w->memory_max,
-		.cpu_milli = w->cpu_milli,
-		.pids_max = w->pids_max,
-		.disk_max = w->disk_max,
-		.open_files = w->open_files ? w->open_files : s->limits.open_files,
-	};
-	s->walls[WALL_CPU] = WALL_LEVEL_PREFERRED; /* off again below if there is no limit */
-	return r < 0 ? r : spec_validate(s, err);
+		return r;
+	m->rec = *rec;
+	if (strcmp(s->id, rec->id) != 0 &&
+		renameat2(m->b->dir, s->id, m->b->dir, rec->id, RENAME_NOREPLACE) < 0)
+		return -errno;
+	return 0;
 }
 
 static void tell_walls(const struct wall_record *walls, struct warden_message *ret)
@@ -290,66 +264,123 @@ static void tell_walls(const struct wall_record *walls, struct warden_message *r
 	}
 }
 
-static int make(struct warden_boxes *b, const struct provider *p, const struct warden_message *m,
-	struct making *making, struct err *err)
+/* Give a spare its owner. It is used up; on failure nothing of it is left. */
+static int hand_out(struct warden_boxes *b, struct warden_spare *take,
+	const struct warden_message *m, struct err *err)
 {
-	AUTO_FD int sock = listen_guest(b, making->dir, err);
-	struct spec spec;
-	int r = sock, pidfd = -EBADF;
+	const struct provider *p = take->provider;
+	struct making making = {.b = b, .spare = take};
+	struct provider_record left = {0};
+	struct err ignored;
+	int pidfd = -EBADF;
+	int r = p->claim(
+		TAKE_PTR(take->held), m->id, m->spec.hostname, on_released, &making, &pidfd, err);
 
+	if (r >= 0)
+		r = warden_record_commit(take->dir, err);
 	if (r < 0)
-		return r;
-	spec_init(&spec);
-	r = make_spec(&m->spec, &spec, err);
-	if (r >= 0)
-		r = p->start(&spec, m->id, sock, on_released, making, making->walls, &pidfd, err);
-	spec_done(&spec);
-	if (r >= 0)
-		r = warden_record_commit(making->dir, err);
-	if (r < 0) {
 		closep(&pidfd);
-		return r;
+	else
+		r = add(b, p, &making.rec, pidfd, err);
+	if (r >= 0)
+		return 0;
+	/* Under which of the two names it is depends on how far it came. */
+	(void)remove_directory(b, take->id, &ignored);
+	if (making.rec.id[0] && r != -EEXIST)
+		(void)remove_all(b, p, &making.rec, &ignored);
+	(void)snprintf(left.id, sizeof(left.id), "%s", take->id);
+	(void)p->stop(&left, &ignored);
+	return r;
+}
+
+/* The oldest: none waits for ever. */
+static struct warden_spare *take_spare(struct warden_boxes *b)
+{
+	struct warden_spare *s = b->spares_n > 0 ? b->spares[0] : NULL;
+
+	if (s)
+		memmove(b->spares, b->spares + 1, --b->spares_n * sizeof(b->spares[0]));
+	return s;
+}
+
+/* From now on spares are of this kind: what was asked for last will be asked for next. */
+static void set_kind(struct warden_boxes *b, const struct warden_spec *spec)
+{
+	struct warden_spec kind = *spec;
+	struct warden_spare *s;
+
+	memset(kind.hostname, 0, sizeof(kind.hostname));
+	if (memcmp(&kind, &b->kind, sizeof(kind)) == 0)
+		return;
+	while ((s = take_spare(b)))
+		warden_spare_discard(b->dir, s);
+	b->kind = kind;
+}
+
+/* When nobody has asked for anything for a moment: spares yield to those who wait. */
+static void refill(struct loop_timer *t)
+{
+	struct warden_boxes *b =
+		(struct warden_boxes *)(void *)((char *)t - offsetof(struct warden_boxes, refill));
+	struct warden_spare *s = NULL;
+	char id[PROVIDER_ID_MAX];
+	struct err err = {0};
+
+	if (b->spares_n >= b->c.spares || b->n >= BOXES_MAX)
+		return;
+	(void)snprintf(id, sizeof(id), "spare%dx%u", (int)getpid(), b->spares_made++);
+	if (warden_spare_make(b->dir, b->c.api_uid, &b->kind, id, &s, &err) < 0) {
+		/* The next start says why, to somebody who asked. */
+		role_log(ROLE_LOG_WARN, "no spare", "error", err.msg, NULL);
+		return;
 	}
-	return add(b, p, &making->rec, pidfd, err);
+	b->spares[b->spares_n++] = s;
+	if (b->spares_n < b->c.spares)
+		loop_timer_set(b->c.loop, &b->refill, REFILL_MS);
+}
+
+void warden_boxes_close(struct warden_boxes *b)
+{
+	struct warden_spare *s;
+
+	while ((s = take_spare(b)))
+		warden_spare_discard(b->dir, s);
 }
 
 int warden_boxes_start(struct warden_boxes *b, const struct warden_message *m,
 	struct warden_message *ret, struct err *err)
 {
-	const struct provider *p = provider_find(m->spec.tier);
-	struct provider_record left = {0};
-	static struct wall_record walls[WALL_COUNT];
-	struct making making = {.dir = -EBADF, .walls = walls};
-	AUTO_FD int dir = -EBADF;
-	int r;
+	struct warden_spare *s;
+	struct err why = {0};
+	int r = -ENOENT;
 
-	if (!p)
+	if (!provider_find(m->spec.tier))
 		return err_set(err, ENOENT, "no tier '%s'; this server has: process", m->spec.tier);
 	if (strcmp(m->spec.template, "base") != 0)
 		return err_set(err, ENOENT, "no template '%s'", m->spec.template);
 	if (b->n >= BOXES_MAX)
 		return err_set(err, EBUSY, "there are %zu sandboxes already", b->n);
-	if (mkdirat(b->dir, m->id, 0711) < 0)
-		return err_sys(err, "make 'boxes/%s'", m->id);
-	(void)snprintf(left.id, sizeof(left.id), "%s", m->id);
-	dir = openat(b->dir, m->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
-		r = err_sys(err, "open 'boxes/%s'", m->id);
-	else
-		r = fchmod(dir, 0711) < 0 ? err_sys(err, "chmod 'boxes/%s'", m->id) : 0;
-	making.dir = dir;
-	memset(walls, 0, sizeof(walls));
-	if (r >= 0)
-		r = make(b, p, m, &making, err);
-	if (r < 0) {
-		struct err ignored;
-
-		/* A record was written if it was up and could not be watched: then stop by it. */
-		(void)remove_all(b, p, making.rec.id[0] ? &making.rec : &left, &ignored);
-		return r;
+	if (find(b, m->id))
+		return err_set(err, EEXIST, "sandbox '%s' is there already", m->id);
+	set_kind(b, &m->spec);
+	s = take_spare(b);
+	if (s) {
+		tell_walls(s->walls, ret);
+		r = hand_out(b, s, m, &why);
+		warden_spare_free(s);
 	}
-	tell_walls(walls, ret);
-	return 0;
+	/* None, or one that died while it waited. */
+	if (r < 0) {
+		r = warden_spare_make(b->dir, b->c.api_uid, &m->spec, m->id, &s, err);
+		if (r >= 0) {
+			tell_walls(s->walls, ret);
+			r = hand_out(b, s, m, err);
+			warden_spare_free(s);
+		}
+	}
+	if (r >= 0 && b->c.spares > 0)
+		loop_timer_set(b->c.loop, &b->refill, REFILL_MS);
+	return r;
 }
 
 /* ---- stop, usage, list ---- */
@@ -503,6 +534,7 @@ int warden_boxes_open(
 		return err_sys(err, "list '%s'", path);
 	b = MEM_NEW(struct warden_boxes);
 	b->c = *c;
+	b->refill.fire = refill;
 	b->dir = TAKE_FD(fd);
 	while ((e = readdir(d)))
 		if (is_id(e->d_name))

@@ -6,6 +6,7 @@
  *
  *   warden          the role's main: its socket, its connections, what they ask
  *   warden_boxes    the sandboxes it has: made, adopted, watched, ended
+ *   warden_spares   sandboxes that are up before anybody asked for them
  *   warden_record   a sandbox's record on disk
  */
 #include "io/loop.h"
@@ -35,6 +36,26 @@ int warden_record_commit(int dir_fd, struct err *err);
 int warden_record_read(int dir_fd, const char *file, struct provider_record *ret,
 	struct wall_record *walls, struct err *err);
 
+/* ---- warden_spares ---- */
+
+#define WARDEN_SPARES_MAX 64
+
+struct warden_spare {
+	char id[PROVIDER_ID_MAX]; /* its directory's name until it is claimed */
+	int dir;
+	const struct provider *provider;
+	struct provider_spare *held; /* NULL once claimed */
+	struct wall_record walls[WALL_COUNT];
+};
+
+/* Make <boxes>/<id>/ with the guest's socket, and the sandbox behind it. -EEXIST. Blocks for ms. */
+int warden_spare_make(int boxes, uid_t api_uid, const struct warden_spec *spec, const char *id,
+	struct warden_spare **ret, struct err *err);
+/* End it and remove what it had. */
+void warden_spare_discard(int boxes, struct warden_spare *take);
+/* Release the handle only. */
+void warden_spare_free(struct warden_spare *take);
+
 /* ---- warden_boxes ---- */
 
 struct warden_boxes;
@@ -43,6 +64,7 @@ struct warden_boxes_config {
 	struct loop *loop;
 	const char *state; /* directory; borrowed for ever */
 	uid_t api_uid;     /* who may connect to guests */
+	unsigned spares;   /* kept ready, at most WARDEN_SPARES_MAX; 0 = none */
 	void (*ended)(const char *id, const char *reason, void *arg); /* one went by itself */
 	void *arg;
 };
@@ -51,7 +73,10 @@ struct warden_boxes_config {
 int warden_boxes_open(
 	const struct warden_boxes_config *c, struct warden_boxes **ret, struct err *err);
 
-/* Make one; blocks for milliseconds. *ret: its walls, as the answer tells them. */
+/* At the end of the role: spares go, sandboxes stay. */
+void warden_boxes_close(struct warden_boxes *b);
+
+/* Make one, or hand out a spare; blocks for milliseconds. *ret: its walls, as the answer tells them. */
 int warden_boxes_start(struct warden_boxes *b, const struct warden_message *m,
 	struct warden_message *ret, struct err *err);
 

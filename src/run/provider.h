@@ -4,12 +4,13 @@
 /*
  * run/provider - what a tier must do to hold sandboxes for the server. One table per tier.
  *
- *   start    make a sandbox from a spec with a guest inside that listens on `listen_fd`
- *   find     after a restart of the warden: the sandboxes this tier still has, by their records
+ *   prepare  make a sandbox from a spec with a guest inside that listens on `listen_fd`
+ *   claim    give it to somebody
+ *   open     after a restart of the warden: find it again by its record
  *   stop     kill and remove everything it had; safe to repeat
  *   usage    what it has used so far
  *
- * A started sandbox outlives the process that started it. Nothing above this header knows which
+ * A claimed sandbox outlives the process that started it. Nothing above this header knows which
  * tier a sandbox has. Runs in: the warden; blocks for milliseconds.
  */
 #include "base/err.h"
@@ -38,17 +39,25 @@ struct provider_usage {
 	bool has_cpu, has_memory, has_disk;
 };
 
+struct provider_spare; /* a sandbox that is up and nobody's */
+
 struct provider {
 	const char *tier;
 	/*
-	 * Start a sandbox. `released` is called when its walls are verified, with the record
-	 * to be kept, `walls` filled; a negative return kills the sandbox. Until then it dies
-	 * with this process; afterwards it does not. *ret_pidfd: its pid 1, owned by the
-	 * caller.
+	 * Make a sandbox with its guest running and its walls verified, for nobody yet: it dies with
+	 * this process, or by discard. `id` names what the kernel holds of it.
 	 */
-	int (*start)(const struct spec *spec, const char *id, int listen_fd,
+	int (*prepare)(const struct spec *spec, const char *id, int listen_fd,
+		struct wall_record walls[WALL_COUNT], struct provider_spare **ret, struct err *err);
+	/*
+	 * Give it to somebody, with a name of its own. `released` is called with the record to be
+	 * kept; a negative return refuses. Afterwards it outlives this process. *ret_pidfd: its
+	 * pid 1, owned by the caller. The spare is used up, also on failure: then it is gone.
+	 */
+	int (*claim)(struct provider_spare *take, const char *id, const char *hostname,
 		int (*released)(const struct provider_record *rec, void *arg), void *arg,
-		struct wall_record walls[WALL_COUNT], int *ret_pidfd, struct err *err);
+		int *ret_pidfd, struct err *err);
+	void (*discard)(struct provider_spare *take);
 	/* Is what the record names still running? Its pidfd, or -ESRCH. */
 	int (*open)(const struct provider_record *rec, struct err *err);
 	/* Kill everything, wait until it is gone, remove its cgroup leaves. -EBUSY after 5 s. */

@@ -240,10 +240,38 @@ static void shrink(void)
 #endif
 }
 
-/* From here on the box stands by itself: it ends with its command, or is killed by name. */
-static void live_on(int *sock)
+static bool put_text(const char *path, const char *text)
 {
-	if (prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0)
+	AUTO_FD int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+	size_t n = strlen(text);
+
+	return fd >= 0 && write(fd, text, n) == (ssize_t)n;
+}
+
+/*
+ * A box is made before it is known for whom. Nothing but the guest has run in it, so its files
+ * are still ours to write by name. sudo and many servers look their own host name up.
+ */
+static bool take_name(const char *name)
+{
+	char text[256];
+
+	if (!name[0])
+		return true;
+	(void)snprintf(text, sizeof(text),
+		"127.0.0.1 localhost\n127.0.1.1 %s\n::1 localhost ip6-localhost ip6-loopback\n",
+		name);
+	if (sethostname(name, strlen(name)) < 0 || !put_text("/etc/hosts", text))
+		return false;
+	(void)snprintf(text, sizeof(text), "%s\n", name);
+	return put_text("/etc/hostname", text);
+}
+
+/* From here on the box stands by itself: it ends with its command, or is killed by name. */
+static void live_on(int *sock, struct wire *w)
+{
+	w->hostname[WIRE_NAME_MAX - 1] = 0;
+	if (!take_name(w->hostname) || prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0) < 0)
 		_exit(127);
 	report(*sock, WIRE_RELEASE, 0);
 	closep(sock);
@@ -270,7 +298,7 @@ static void obey(int *sock, pid_t command)
 		break;
 	case WIRE_FREEZE: kill_all(command, w.number); break;
 	case WIRE_KILL: kill_all(command, SIGKILL); break;
-	case WIRE_RELEASE: live_on(sock); break;
+	case WIRE_RELEASE: live_on(sock, &w); break;
 	default: break;
 	}
 }

@@ -4,9 +4,9 @@
  * run/process/resident - sandboxes of the process tier that outlive the process that made them.
  *
  *   prepare, clone, populate   as for `bawn run`; pid 1 still dies with us
- *   READY                      the guest's process has its walls on and read back
- *   released()                 the record is on disk: whoever comes next finds the box by it
- *   RELEASE                    pid 1 gives up its death signal and answers
+ *   READY                      the guest's process has its walls on and read back: a spare
+ *   released()                 it is claimed: whoever comes next finds it by its record
+ *   RELEASE                    pid 1 takes its name, gives up its death signal and answers
  *
  * A kill of this process at any point leaves either nothing, or a box with a record. What the
  * kernel holds for a box: pid 1 (and, in it, the locks of its id range and its template), its
@@ -15,6 +15,7 @@
  */
 #include "run/process/resident.h"
 
+#include "base/mem.h"
 #include "base/own.h"
 #include "run/process/box_impl.h"
 #include "run/provider.h"
@@ -52,9 +53,8 @@ struct start {
 	struct box *b;
 	struct err *err;
 	uint64_t deadline_ms;
-	bool is_ready;    /* walls on and verified */
-	bool is_running;  /* the guest has been exec'd */
-	bool is_released; /* pid 1 no longer dies with us */
+	bool is_ready;   /* walls on and verified */
+	bool is_running; /* the guest has been exec'd */
 };
 
 static uint64_t now_ms(clockid_t clock)
@@ -110,9 +110,7 @@ static int on_init(struct start *s)
 		return (int)n;
 	if (n == sizeof(w) && w.type == WIRE_ERR)
 		return on_error(s, &w);
-	if (n == sizeof(w) && w.type == WIRE_RELEASE)
-		s->is_released = true;
-	else if (n != sizeof(w) || w.type == WIRE_EXIT)
+	if (n != sizeof(w) || w.type == WIRE_EXIT)
 		closep(&b->init_fd);
 	return 0;
 }
@@ -162,43 +160,42 @@ static int read_boot_id(char *ret, size_t size, struct err *err)
 	return 0;
 }
 
-static int make_record(
-	const struct box *b, const char *id, struct provider_record *ret, struct err *err)
+struct provider_spare {
+	int init_fd, pidfd;
+	struct provider_record rec; /* without the id it will have */
+};
+
+static void spare_free(struct provider_spare *p)
+{
+	closep(&p->init_fd);
+	closep(&p->pidfd);
+	free(p);
+}
+
+static int make_spare(struct box *b, struct provider_spare **ret, struct err *err)
 {
 	struct provider_record rec = {.tier = "process", .pid = b->pid};
+	struct provider_spare *p;
 	int r = read_boot_id(rec.boot_id, sizeof(rec.boot_id), err);
 
 	if (r < 0)
 		return r;
-	(void)snprintf(rec.id, sizeof(rec.id), "%s", id);
 	if (b->cgroup)
 		(void)snprintf(rec.cgroup, sizeof(rec.cgroup), "%s", cgroup_name(b->cgroup));
 	rec.pid_start = process_start_time(b->pid);
-	rec.made_ms = now_ms(CLOCK_REALTIME);
 	if (rec.pid_start == 0)
 		return err_set(err, ECHILD, "the sandbox died before its guest ran");
-	*ret = rec;
+	p = MEM_NEW(struct provider_spare);
+	p->rec = rec;
+	p->init_fd = TAKE_FD(b->init_fd);
+	p->pidfd = TAKE_FD(b->pidfd);
+	*ret = p;
 	return 0;
 }
 
-static int release(struct start *s)
-{
-	struct wire w = {.type = WIRE_RELEASE};
-	int r = sock_send(s->b->init_fd, &w, sizeof(w), NULL, 0, s->err);
-
-	return r < 0 ? r : await(s, &s->is_released);
-}
-
-struct callback {
-	int (*released)(const struct provider_record *rec, void *arg);
-	void *arg;
-	struct wall_record *walls; /* filled before it is called */
-};
-
-static int start_once(struct box *b, const char *id, const struct callback *done, struct err *err)
+static int start_once(struct box *b, struct provider_spare **ret, struct err *err)
 {
 	struct start s = {.b = b, .err = err};
-	struct provider_record rec;
 	int r = box_prepare(b, err);
 
 	s.deadline_ms = now_ms(CLOCK_MONOTONIC) + START_MS;
@@ -215,19 +212,8 @@ static int start_once(struct box *b, const char *id, const struct callback *done
 			(void)supervise_collect_error(b, err);
 	}
 	if (r >= 0)
-		r = await(&s, &s.is_ready);
-	if (r >= 0)
-		r = make_record(b, id, &rec, err);
-	/* While the guest is exec'd. */
-	if (r >= 0) {
-		memcpy(done->walls, b->result->walls, sizeof(b->result->walls));
-		r = done->released(&rec, done->arg);
-		if (r < 0)
-			(void)err_set(err, -r, "write the record: %s", strerrordesc_np(-r));
-	}
-	if (r >= 0)
 		r = await(&s, &s.is_running);
-	return r < 0 ? r : release(&s);
+	return r < 0 ? r : make_spare(b, ret, err);
 }
 
 static void set_options(struct box_options *o, const char *leaf, const int *listen_fd)
@@ -246,13 +232,11 @@ static void set_options(struct box_options *o, const char *leaf, const int *list
 	};
 }
 
-static int resident_start(const struct spec *wanted, const char *id, int listen_fd,
-	int (*released)(const struct provider_record *rec, void *arg), void *arg,
-	struct wall_record walls[WALL_COUNT], int *ret_pidfd, struct err *err)
+static int resident_prepare(const struct spec *wanted, const char *id, int listen_fd,
+	struct wall_record walls[WALL_COUNT], struct provider_spare **ret, struct err *err)
 {
 	static struct box box; /* one at a time; large, and its children share it by fork */
 	static struct box_result result;
-	struct callback done = {released, arg, walls};
 	struct spec spec = *wanted; /* borrows all it points to */
 	struct box_options o;
 	char leaf[LEAF_MAX];
@@ -266,12 +250,12 @@ static int resident_start(const struct spec *wanted, const char *id, int listen_
 
 		box_init(&box, wanted, &spec, &o, &result);
 		memset(&result, 0, sizeof(result));
-		r = start_once(&box, id, &done, err);
+		r = start_once(&box, ret, err);
 		if (r < 0) {
 			(void)box_refuse(&box, err);
 			(void)box_unmake(&box, &undo); /* what is left goes with a later stop() */
 		} else {
-			*ret_pidfd = TAKE_FD(box.pidfd);
+			memcpy(walls, result.walls, sizeof(result.walls));
 		}
 		box_done(&box);
 		if (r >= 0 || box.failed < 0 || spec.walls[box.failed] != WALL_LEVEL_PREFERRED)
@@ -329,9 +313,74 @@ static int resident_stop(const struct provider_record *rec, struct err *err)
 		/* If it is our child: a zombie is still in its leaf. */
 		(void)waitid(P_PIDFD, (id_t)fd, &si, WEXITED | WNOHANG);
 	}
-	/* By the id, not by the record: whoever was killed before it wrote one left leaves too. */
-	leaf_name(rec->id, leaf);
+	/* By the id if there is no record: whoever was killed before it wrote one left leaves too. */
+	if (rec->cgroup[0])
+		(void)snprintf(leaf, sizeof(leaf), "%.*s", LEAF_MAX - 1, rec->cgroup);
+	else
+		leaf_name(rec->id, leaf);
 	return cgroup_find(leaf, &cg, &ignored) < 0 ? 0 : cgroup_remove(cg, err);
+}
+
+static void resident_discard(struct provider_spare *take)
+{
+	struct err ignored;
+
+	(void)resident_stop(&take->rec, &ignored);
+	spare_free(take);
+}
+
+/* Pid 1 is told, and answers: from then on our end is not its end. */
+static int release(const struct provider_spare *p, const char *hostname, struct err *err)
+{
+	struct wire w = {.type = WIRE_RELEASE};
+	struct pollfd ready = {.fd = p->init_fd, .events = POLLIN};
+	size_t no_fds = 0;
+	ssize_t n;
+	int r;
+
+	(void)snprintf(w.hostname, sizeof(w.hostname), "%s", hostname);
+	r = sock_send(p->init_fd, &w, sizeof(w), NULL, 0, err);
+	while (r >= 0 && w.type == WIRE_RELEASE) {
+		r = poll(&ready, 1, START_MS);
+		if (r == 0)
+			return err_set(err, ETIMEDOUT, "the sandbox does not answer");
+		if (r < 0 && errno != EINTR)
+			return err_sys(err, "poll");
+		if (r < 0) {
+			r = 0;
+			continue;
+		}
+		n = sock_receive(p->init_fd, &w, sizeof(w), NULL, &no_fds, err);
+		if (n != sizeof(w))
+			return err_set(err, ECHILD, "the sandbox died while it waited");
+		if (w.type == WIRE_RELEASE)
+			return 0;
+		w.type = WIRE_RELEASE; /* something older: its own answer follows */
+	}
+	return r;
+}
+
+static int resident_claim(struct provider_spare *take, const char *id, const char *hostname,
+	int (*released)(const struct provider_record *rec, void *arg), void *arg, int *ret_pidfd,
+	struct err *err)
+{
+	struct provider_record rec = take->rec;
+	int r;
+
+	(void)snprintf(rec.id, sizeof(rec.id), "%s", id);
+	rec.made_ms = now_ms(CLOCK_REALTIME);
+	r = released(&rec, arg);
+	if (r < 0)
+		(void)err_set(err, -r, "keep the record: %s", strerrordesc_np(-r));
+	else
+		r = release(take, hostname, err);
+	if (r < 0) {
+		resident_discard(take);
+		return r;
+	}
+	*ret_pidfd = TAKE_FD(take->pidfd);
+	spare_free(take);
+	return 0;
 }
 
 /* The size of the box's store, by way of a mount of it that nobody inside can move. */
@@ -380,7 +429,9 @@ static int resident_usage(
 
 const struct provider provider_process = {
 	.tier = "process",
-	.start = resident_start,
+	.prepare = resident_prepare,
+	.claim = resident_claim,
+	.discard = resident_discard,
 	.open = resident_open,
 	.stop = resident_stop,
 	.usage = resident_usage,

@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define WIRE_NAME_MAX 65 /* a host name, with NUL */
+
 enum wire_type {
 	WIRE_START = 1,
 	WIRE_BOX,
@@ -87,5 +89,6 @@ struct wire {
 		struct wire_readback readback;
 		struct wire_start start;
 		struct wire_exit exit;
+		char hostname[WIRE_NAME_MAX]; /* RELEASE; "" leaves it */
 	};
 };

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * daemon/warden_spares - sandboxes that are up before anybody asked for them.
+ *
+ * A spare has everything but an owner: its walls are verified and its guest listens. What is the
+ * owner's (id, host name, environment, deadline) comes when it is claimed; the limits are
+ * what the last request asked for. It is used once or not at all.
+ */
+#include "base/mem.h"
+#include "base/own.h"
+#include "daemon/warden_impl.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define BACKLOG 64
+
+/* By way of the directory's descriptor: an address holds only 107 bytes. */
+static int listen_guest(int dir, uid_t api_uid, struct err *err)
+{
+	AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	mode_t mask = umask(0177);
+	int r;
+
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/guest.sock", dir);
+	r = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)&at, sizeof(at));
+	(void)umask(mask);
+	if (r < 0)
+		return err_sys(err, "make 'guest.sock'");
+	if (api_uid != geteuid() &&
+		fchownat(dir, "guest.sock", api_uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(err, "give 'guest.sock' to the api role");
+	if (listen(fd, BACKLOG) < 0)
+		return err_sys(err, "listen on 'guest.sock'");
+	return TAKE_FD(fd);
+}
+
+static int make_spec(const struct warden_spec *w, struct spec *s, struct err *err)
+{
+	int r = strv_add(&s->argv, "bawn-guest", err);
+
+	s->root = SPEC_ROOT_BASE;
+	s->user = mem_strdup("root"); /* of the box: it starts programs as anybody in it */
+	s->cwd = mem_strdup("/");
+	s->allow_sudo = w->allow_sudo;
+	s->want_loopback = w->want_loopback;
+	s->limits = (struct spec_limits){
+		.memory_max = w->memory_max,
+		.cpu_milli = w->cpu_milli,
+		.pids_max = w->pids_max,
+		.disk_max = w->disk_max,
+		.open_files = w->open_files ? w->open_files : s->limits.open_files,
+	};
+	s->walls[WALL_CPU] = WALL_LEVEL_PREFERRED; /* off again below if there is no limit */
+	return r < 0 ? r : spec_validate(s, err);
+}
+
+void warden_spare_free(struct warden_spare *s)
+{
+	closep(&s->dir);
+	free(s);
+}
+
+static void remove_rest(int boxes, const struct warden_spare *s)
+{
+	(void)unlinkat(s->dir, "guest.sock", 0);
+	(void)unlinkat(boxes, s->id, AT_REMOVEDIR);
+}
+
+void warden_spare_discard(int boxes, struct warden_spare *s)
+{
+	if (s->held)
+		s->provider->discard(TAKE_PTR(s->held));
+	remove_rest(boxes, s);
+	warden_spare_free(s);
+}
+
+static int fill(struct warden_spare *s, const struct warden_spec *w, uid_t api_uid, struct err *err)
+{
+	AUTO_FD int sock = listen_guest(s->dir, api_uid, err);
+	struct spec spec;
+	int r = sock;
+
+	if (r < 0)
+		return r;
+	spec_init(&spec);
+	r = make_spec(w, &spec, err);
+	if (r >= 0)
+		r = s->provider->prepare(&spec, s->id, sock, s->walls, &s->held, err);
+	spec_done(&spec);
+	return r;
+}
+
+int warden_spare_make(int boxes, uid_t api_uid, const struct warden_spec *spec, const char *id,
+	struct warden_spare **ret, struct err *err)
+{
+	struct warden_spare *s;
+	int r = 0;
+
+	if (mkdirat(boxes, id, 0711) < 0)
+		return err_sys(err, "make 'boxes/%s'", id);
+	s = MEM_NEW(struct warden_spare);
+	s->provider = provider_find(spec->tier);
+	(void)snprintf(s->id, sizeof(s->id), "%s", id);
+	s->dir = openat(boxes, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->dir < 0)
+		r = err_sys(err, "open 'boxes/%s'", id);
+	else if (fchmod(s->dir, 0711) < 0)
+		r = err_sys(err, "chmod 'boxes/%s'", id);
+	if (r >= 0)
+		r = fill(s, spec, api_uid, err);
+	if (r < 0) {
+		struct provider_record left = {0};
+		struct err ignored;
+
+		(void)snprintf(left.id, sizeof(left.id), "%s", id);
+		(void)s->provider->stop(&left, &ignored);
+		remove_rest(boxes, s);
+		warden_spare_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}

@@ -141,7 +141,8 @@ def test_sigterm_keeps_sandboxes(fresh):
 def test_kill_on_exit_leaves_nothing(fresh):
     server = fresh("--kill-on-exit")
     made = [server.create()["sandboxID"] for _ in range(3)]
-    assert boxes(server) == sorted(made)
+    # Beside them only spares, which are nobody's.
+    assert [b for b in boxes(server) if not b.startswith("spare")] == sorted(made)
     server.stop(seconds=60)
     assert server.process.returncode == 0 and boxes(server) == []
     server.start()
@@ -398,3 +399,42 @@ def test_the_local_socket_needs_no_key(fresh):
     server = fresh()
     done = server.bawn("ls", "--state", server.state, "--json")
     assert done.returncode == 0 and json.loads(done.stdout) == []
+
+
+def test_spares_are_nobodys_and_used_once(fresh):
+    server = fresh("--spares", "3")
+    first = server.create()
+    wait_for(lambda: sum(b.startswith("spare") for b in boxes(server)) == 3)
+    before = set(boxes(server))
+    assert [s["sandboxID"] for s in server.list()] == [first["sandboxID"]]
+    made = [server.create() for _ in range(5)]
+    names = {server.run(m, "hostname; cat /etc/hostname; grep -c $(hostname) /etc/hosts")[1] for m in made}
+    assert names == {f"{m['sandboxID']}\n{m['sandboxID']}\n1\n".encode() for m in made}
+    # Nothing of one owner is seen by the next: each is used once.
+    assert server.run(made[0], "echo mine > /tmp/left; echo mine > ~/left")[0] == 0
+    assert all(server.run(m, "ls /tmp ~")[1].find(b"left") < 0 for m in made[1:])
+    wait_for(lambda: sum(b.startswith("spare") for b in boxes(server)) == 3)
+    assert not before & set(boxes(server)) - {first["sandboxID"]}
+    # A spare that died while it waited is not handed out.
+    warden = server.roles()["warden"]
+    mine = {f"bawn-box-{b}" for b in boxes(server) if b.startswith("spare")}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cgroup", encoding="utf-8") as f:
+                if any(m in f.read() for m in mine):
+                    os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass
+    assert server.run(server.create(), "echo up")[1] == b"up\n"
+    assert server.roles()["warden"] == warden
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(60)
+    assert not [b for b in boxes(server) if b.startswith("spare")]
+
+
+def test_no_spares_if_none_are_wanted(fresh):
+    server = fresh("--spares", "0")
+    made = server.create()
+    assert server.run(made, "hostname")[1].decode() == made["sandboxID"] + "\n"
+    time.sleep(0.2)
+    assert boxes(server) == [made["sandboxID"]]

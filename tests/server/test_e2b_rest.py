@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import struct
+import threading
 import time
 import urllib.parse
 
@@ -386,3 +387,26 @@ def test_sandboxes_survive_a_killed_role(server, role):
     wait_until(can_create)
     for one in [box["sandboxID"], *another]:
         assert server.request("DELETE", f"/sandboxes/{one}").status == 204
+
+
+def test_kill_on_exit_ends_what_is_being_made_too(fresh):
+    server = fresh("--kill-on-exit")
+    server.create()
+    stop = threading.Event()
+
+    def keep_creating():
+        while not stop.is_set():
+            try:
+                post(server, "/v2/sandboxes", {"templateID": "base", "timeout": 300})
+            except (OSError, http.client.HTTPException):
+                return
+
+    threads = [threading.Thread(target=keep_creating) for _ in range(4)]
+    for one in threads:
+        one.start()
+    time.sleep(0.3)
+    server.stop(seconds=60)
+    stop.set()
+    for one in threads:
+        one.join()
+    assert os.listdir(os.path.join(server.state, "boxes")) == []

@@ -43,7 +43,10 @@ static bool path_is(const struct http_request *r, const char *s)
 
 static enum route_class class_of(const struct http_request *r)
 {
-	if (h1_find(&r->head, "E2b-Sandbox-Id"))
+	char id[SANDBOX_ID_MAX];
+	unsigned port;
+
+	if (h1_find(&r->head, "E2b-Sandbox-Id") || api_host_split(r->host, &port, id))
 		return CLASS_DATA;
 	if (path_is(r, "/health") || path_is(r, "/metrics") || path_is(r, "/openapi.json"))
 		return CLASS_OWN;

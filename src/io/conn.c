@@ -245,7 +245,7 @@ size_t conn_queued(const struct conn *c)
 /* False: the connection died. */
 static bool flush(struct conn *c)
 {
-	ssize_t r = buf_len(&c->out) > 0 ? send_some(c, NULL, 0) : 0;
+	ssize_t r = buf_len(&c->out) > 0 ? send_some(c, "", 0) : 0;
 
 	if (r < 0) {
 		tell_closed(c, (int)-r, "write");
@@ -373,7 +373,7 @@ static void finish_some(struct conn *c)
 	size_t before = buf_len(&c->out);
 	ssize_t n;
 
-	if (before > 0 && send_some(c, NULL, 0) < 0) {
+	if (before > 0 && send_some(c, "", 0) < 0) {
 		set_dead(c);
 		return;
 	}

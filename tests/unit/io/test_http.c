@@ -284,7 +284,7 @@ static void malformed_requests_are_told_and_closed(void)
 	static const char *const bad[] = {"GET / HTTP/1.1\r\n\r\n", "G\n", "\r\n",
 		"GET http://other/ HTTP/1.1\r\nHost: a\r\n\r\n",
 		"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
-		"POST /echo" END "Transfer-Encoding: chunked\r\n\r\nxyz\r\n"};
+		"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"};
 	struct world w = make();
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -574,6 +574,49 @@ static void proc_dev_and_sys_that_are_off_are_the_host_s(void)
 	}
 }
 
+static void a_host_name_of_its_own_is_in_the_boxs_hosts(void)
+{
+	const struct op *op;
+
+	as_root();
+	in_base(0);
+	s.hostname = mem_strdup("e2b.local");
+	CHECK_INT(build(), 0);
+	op = find(OP_EMPTY, "root/u/etc/hosts");
+	if (CHECK(op != NULL))
+		CHECK(strstr(op->text, "127.0.1.1 e2b.local\n") != NULL);
+	CHECK(before(find(OP_DIR, "root/u/etc"), op));
+	done();
+	as_root();
+	in_base(0);
+	CHECK_INT(build(), 0);
+	CHECK(!find(OP_EMPTY, "root/u/etc/hosts")); /* the template's will do */
+	done();
+}
+
+/* In a user's template everything is that user's, who is root in a box that starts as root. */
+static void home_is_given_to_user_where_ids_are_subordinate(void)
+{
+	as_user();
+	in_base(0);
+	f.subuid = f.subgid = 100000;
+	CHECK_INT(build(), 0);
+	CHECK(find(OP_OWN, "/home/user") && find(OP_OWN, "/home/user")->uid == TEMPLATE_USER);
+	CHECK(before(find(OP_PIVOT, NULL), find(OP_OWN, "/workspace")));
+	done();
+	as_user();
+	in_base(1000);
+	f.subuid = f.subgid = 100000;
+	CHECK_INT(build(), 0);
+	CHECK(!find(OP_OWN, NULL)); /* the caller is user */
+	done();
+	as_root();
+	in_base(0);
+	CHECK_INT(build(), 0);
+	CHECK(!find(OP_OWN, NULL)); /* files have their numbers */
+	done();
+}
+
 int main(void)
 {
 	RUN(sides_come_in_order);
@@ -608,5 +651,7 @@ int main(void)
 	RUN(a_wall_that_is_off_has_no_operation);
 	RUN(without_the_mount_wall_nothing_is_mounted);
 	RUN(proc_dev_and_sys_that_are_off_are_the_host_s);
+	RUN(a_host_name_of_its_own_is_in_the_boxs_hosts);
+	RUN(home_is_given_to_user_where_ids_are_subordinate);
 	return tap_done();
 }

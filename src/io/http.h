@@ -73,6 +73,8 @@ void http_set_log(struct http_server *s, void (*log)(const struct http_request *
 void http_collect(struct http_request *r, size_t cap,
 	void (*done)(struct http_request *r, const char *body, size_t n, void *arg), void *arg);
 void http_stream_body(struct http_request *r, const struct http_sink *sink, void *arg);
+/* The body is a conversation: it may be quiet for as long as it likes (TCP notices the dead). */
+void http_patient_body(struct http_request *r);
 void http_pause_body(struct http_request *r);
 void http_resume_body(struct http_request *r);
 /* An answer given before the body ended is fine: up to a MiB of the rest is read and dropped. */

@@ -29,6 +29,7 @@ struct request {
 
 	enum body_mode mode;
 	bool is_paused;
+	bool is_patient;    /* no deadline between the bytes of the body */
 	bool has_continued; /* 100 was sent */
 	size_t cap;         /* BODY_COLLECT */
 	struct buf collected;

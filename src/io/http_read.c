@@ -147,6 +147,11 @@ static void collect(struct http_conn *hc, const char *p, size_t n)
 	rq->done(&rq->pub, buf_data(&rq->collected), buf_len(&rq->collected), rq->arg);
 }
 
+static uint64_t body_ms(const struct request *rq)
+{
+	return rq->is_patient ? 0 : rq->owner->server->times.body;
+}
+
 /* Bytes used; 0: nobody wants them now. */
 static size_t feed_body(struct http_conn *hc, const char *p, size_t n)
 {
@@ -162,7 +167,7 @@ static size_t feed_body(struct http_conn *hc, const char *p, size_t n)
 		spoil(hc, 400, "the request's body is malformed");
 		return n;
 	}
-	http_set_deadline(hc, hc->body.is_done ? 0 : hc->server->times.body);
+	http_set_deadline(hc, hc->body.is_done ? 0 : body_ms(rq));
 	if (rq->mode == BODY_COLLECT) {
 		if (out_n > 0 || hc->body.is_done)
 			collect(hc, out, out_n);
@@ -204,7 +209,7 @@ static void want_body(struct request *rq)
 		conn_write(hc->conn, go_on, sizeof(go_on) - 1);
 		rq->has_continued = true;
 	}
-	http_set_deadline(hc, hc->server->times.body);
+	http_set_deadline(hc, body_ms(rq));
 	conn_resume(hc->conn);
 }
 
@@ -246,6 +251,15 @@ void http_stream_body(struct http_request *r, const struct http_sink *sink, void
 		want_body(rq);
 }
 
+void http_patient_body(struct http_request *r)
+{
+	struct request *rq = http_request_impl(r);
+
+	rq->is_patient = true;
+	if (rq->owner && rq->mode != BODY_UNDECIDED)
+		http_set_deadline(rq->owner, 0);
+}
+
 void http_pause_body(struct http_request *r)
 {
 	struct request *rq = http_request_impl(r);
@@ -265,7 +279,7 @@ void http_resume_body(struct http_request *r)
 		return;
 	rq->is_paused = false;
 	if (!rq->owner->body.is_done)
-		http_set_deadline(rq->owner, rq->owner->server->times.body);
+		http_set_deadline(rq->owner, body_ms(rq));
 	conn_resume(rq->owner->conn);
 }
 

@@ -233,6 +233,8 @@ static void stream_linked(struct envd_call *c)
 {
 	static const struct http_sink sink = {.data = stream_data, .end = stream_end};
 
+	/* Somebody types: hours may pass between two keys. */
+	http_patient_body(c->r);
 	http_stream_body(c->r, &sink, c);
 }
 

@@ -2,7 +2,6 @@
 """Ports inside a sandbox, reached through the server: by header and by host, streams and sockets."""
 import hashlib
 import http.client
-import json
 import socket
 import time
 

@@ -82,6 +82,14 @@ int envd_ask(struct envd_call *c, uint16_t kind, struct frame_writer *take_body,
 	enum envd_ask_flags flags);
 /* Count n bytes of memory to the call; false if there is no more to be had. */
 bool envd_charge(struct envd_call *c, size_t n);
+void envd_uncharge(struct envd_call *c, size_t n);
+/*
+ * Bytes of an answer that its client has not read yet: count them. False:
+ * too much of that waits in all; this stream was broken off.
+ */
+bool envd_hold(struct envd_call *c, size_t n, size_t *held);
+/* The client read on: give the guest its credit back. */
+void envd_unhold(struct envd_call *c, size_t *held);
 /* The same for what outlives a call; give it back when it is freed. */
 bool envd_memory_take(size_t n);
 void envd_memory_give(size_t n);

@@ -126,6 +126,34 @@ bool envd_charge(struct envd_call *c, size_t n)
 	return true;
 }
 
+void envd_uncharge(struct envd_call *c, size_t n)
+{
+	envd_memory_give(n);
+	c->charged -= n;
+}
+
+bool envd_hold(struct envd_call *c, size_t n, size_t *held)
+{
+	struct http_request *r = c->r;
+
+	*held += n;
+	if (envd_charge(c, n))
+		return true;
+	*held -= n;
+	envd_call_end(c);
+	http_abort(r);
+	return false;
+}
+
+void envd_unhold(struct envd_call *c, size_t *held)
+{
+	if (*held == 0 || !c->channel.mux || http_queued(c->r) >= CONN_HIGH)
+		return;
+	mux_consumed(&c->channel, *held);
+	envd_uncharge(c, *held);
+	*held = 0;
+}
+
 void envd_call_deadline(struct envd_call *c, uint64_t ms)
 {
 	if (ms > 0)

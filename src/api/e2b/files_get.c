@@ -29,20 +29,12 @@ static struct download *of(struct envd_call *c)
 	return (struct download *)c;
 }
 
-static void give_credit(struct download *d)
-{
-	if (d->held > 0 && d->call.channel.mux && http_queued(d->call.r) < CONN_HIGH) {
-		mux_consumed(&d->call.channel, d->held);
-		d->held = 0;
-	}
-}
-
 static void drained(struct http_request *r)
 {
 	struct envd_call *c = r->state;
 
 	if (c && !c->is_over)
-		give_credit(of(c));
+		envd_unhold(c, &of(c)->held);
 }
 
 static void ask(struct download *d)
@@ -178,12 +170,13 @@ static void data(struct envd_call *c, uint8_t stream, const char *p, size_t n)
 		envd_fail(c, CONNECT_INTERNAL, "the guest's answer makes no sense");
 		return;
 	}
-	d->held += n;
+	if (!envd_hold(c, n, &d->held))
+		return;
 	if (n > d->left)
 		n = (size_t)d->left; /* it grew */
 	d->left -= n;
 	http_write(c->r, p, n);
-	give_credit(d);
+	envd_unhold(c, &d->held);
 }
 
 static void ended(struct envd_call *c, int code, const char *why)

@@ -103,20 +103,12 @@ static void keepalive(struct loop_timer *t)
 	refresh(s);
 }
 
-static void give_credit(struct process_stream *s)
-{
-	if (s->held > 0 && s->call.channel.mux && http_queued(s->call.r) < CONN_HIGH) {
-		mux_consumed(&s->call.channel, s->held);
-		s->held = 0;
-	}
-}
-
 static void drained(struct http_request *r)
 {
 	struct envd_call *c = r->state;
 
 	if (c && !c->is_over)
-		give_credit(of(c));
+		envd_unhold(c, &of(c)->held);
 }
 
 /* Output is the hot path: no JSON tree, no allocation, one copy, one write. */
@@ -144,8 +136,9 @@ static void data(struct envd_call *c, uint8_t stream, const char *p, size_t n)
 	at += sizeof(after) - 1;
 	connect_frame_header(frame, 0, (uint32_t)(at - CONNECT_HEADER));
 	http_write(c->r, frame, at);
-	of(c)->held += n;
-	give_credit(of(c));
+	if (!envd_hold(c, n, &of(c)->held))
+		return;
+	envd_unhold(c, &of(c)->held);
 	refresh(of(c));
 }
 

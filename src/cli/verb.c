@@ -16,7 +16,8 @@
 	"--quiet --help"
 #define SERVE_OPTIONS                                                                              \
 	"--listen --domain --tls-cert --tls-key --state --ttl --ttl-max --memory --disk --pids "   \
-	"--cpus --open-files --max-sandboxes --kill-on-exit --webhooks-private --json-log "        \
+	"--cpus --open-files --max-sandboxes --spares --kill-on-exit --webhooks-private "          \
+	"--json-log "                                                                              \
 	"--config --help"
 
 const struct verb verb_table[] = {

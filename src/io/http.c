@@ -15,8 +15,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#define ACCEPT_TURN 64
-#define RETRY_MS    100
+#define ACCEPT_TURN    64
+#define RETRY_MS       100
+#define DRAIN_FIRST_MS 500 /* draining: for the first request of a connection to come */
 
 /* ---- the graveyard ---- */
 
@@ -301,9 +302,17 @@ void http_drain(struct http_server *s, void (*done)(void *arg), void *arg)
 	listen_again(s);
 	for (struct http_conn *hc = s->conns; hc; hc = next) {
 		next = hc->next;
-		/* One that waits for its next request, with nothing of it here yet. */
-		if (!hc->request && !hc->in_head && conn_kept(hc->conn) == 0)
+		if (hc->request || hc->in_head || conn_kept(hc->conn) > 0)
+			continue;
+		/*
+		 * One that waits for its next request, with nothing of it here yet, can be told to
+		 * come again. The first of one that was just accepted is on its way: nobody
+		 * expects a server to hang up on it.
+		 */
+		if (hc->has_served)
 			http_conn_finish(hc);
+		else
+			http_set_deadline(hc, DRAIN_FIRST_MS);
 	}
 	tell_drained(s);
 }

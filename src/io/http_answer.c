@@ -16,6 +16,7 @@ static void detach(struct request *rq)
 
 	rq->owner = NULL;
 	hc->request = NULL;
+	hc->has_served = true;
 	if (hc->server->log)
 		hc->server->log(&rq->pub, hc->server->arg);
 	http_bury(hc->server, rq);

@@ -59,6 +59,7 @@ struct http_conn {
 	size_t scan;
 	size_t to_drop; /* draining: so many bytes more */
 	bool is_draining, in_head, in_read, has_eof, is_upgraded;
+	bool has_served; /* a request, at least */
 	char peer[64];
 	struct http_conn *next, **prev; /* of the server; then next in the graveyard */
 };

@@ -655,6 +655,23 @@ static void drain_waits_for_answers(void)
 	world_done(&w);
 }
 
+/* A request that is on its way when a server is told to go is answered, not hung up on. */
+static void drain_hears_the_first_request_of_a_connection(void)
+{
+	struct world w = make();
+	int fresh = world_connect(&w);
+	bool is_done = false;
+
+	world_turn(&w);
+	http_drain(w.server, set_true, &is_done);
+	world_turn(&w);
+	CHECK(!is_done);
+	expect(&w, fresh, "GET /x" END "\r\n", "HTTP/1.1 200", "/x");
+	closes(&w, fresh);
+	CHECK(is_done);
+	world_done(&w);
+}
+
 static void ending_the_server_tells_those_who_wait(void)
 {
 	struct world w = make();
@@ -691,6 +708,7 @@ int main(void)
 	RUN(lack_of_descriptors_passes);
 	RUN(slow_clients_are_let_go);
 	RUN(drain_waits_for_answers);
+	RUN(drain_hears_the_first_request_of_a_connection);
 	RUN(ending_the_server_tells_those_who_wait);
 	return tap_done();
 }

@@ -51,7 +51,9 @@ static int make_spec(const struct warden_spec *w, struct spec *s, struct err *er
 	s->allow_sudo = w->allow_sudo;
 	s->want_loopback = w->want_loopback;
 	s->limits = (struct spec_limits){
-		.memory_max = w->memory_max,
+		/* The disk is memory, and counted as such: a box that fills its disk must hear
+		 * "no space left", not lose its guest. */
+		.memory_max = w->memory_max ? w->memory_max + w->disk_max : 0,
 		.cpu_milli = w->cpu_milli,
 		.pids_max = w->pids_max,
 		.disk_max = w->disk_max,

@@ -345,6 +345,20 @@ def test_a_gigabyte_into_a_small_disk(host, box, bystander):
     still_well(host, bystander)
 
 
+@pytest.mark.modes("root")  # the memory of a box is a cgroup's
+def test_a_full_disk_is_no_lack_of_memory(fresh):
+    """More disk than memory, all of it used: the writer hears of it, and nobody is killed."""
+    host = fresh("--memory", "64M", "--disk", "300M")
+    box = host.create()
+    out = host.run(box, "sleep 600 >/dev/null 2>&1 & dd if=/dev/zero of=/home/user/a bs=1M count=200 2>&1 | tail -1;"
+                        "dd if=/dev/zero of=/home/user/b bs=1M count=200 2>&1 | grep -c 'No space left'; pgrep -c -x sleep")
+    assert out[1].split()[-2:] == [b"1", b"1"], out
+    host.run(box, "rm /home/user/b")
+    answer = post_files(host, box, bytes(150 * MB), "application/octet-stream", "?path=/home/user/c")
+    assert answer.status == 507, answer.body[:200]
+    assert host.run(box, "pgrep -c -x sleep; ls /home/user")[1].split() == [b"1", b"a"]
+
+
 # ---- too much ----------------------------------------------------------------------------------
 
 def test_ten_thousand_watchers(host, box, bystander):

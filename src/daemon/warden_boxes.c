@@ -13,8 +13,8 @@
  * W1  <state>/boxes/<id>/ exists before anything of the sandbox does, and until all of it is gone.
  * W2  A sandbox that outlives us has its record in there (run/process/resident), under its final
  *     name before anybody is told that the sandbox is up.
- * W3  A spare, made before it is asked for, has a directory and no record of that name: it dies with
- *     the warden, and its directory goes like any other rest.
+ * W3  A spare, made before it is asked for, has a directory and no record of that name: it dies
+ *     with the warden, and its directory goes like any other rest.
  * W4  So a start of the warden finds, by that directory alone, all there is: it adopts
  *     what lives and removes the rest.
  *

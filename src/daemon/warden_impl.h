@@ -76,7 +76,7 @@ int warden_boxes_open(
 /* At the end of the role: spares go, sandboxes stay. */
 void warden_boxes_close(struct warden_boxes *b);
 
-/* Make one, or hand out a spare; blocks for milliseconds. *ret: its walls, as the answer tells them. */
+/* Make one, or hand out a spare; blocks for milliseconds. *ret: its walls, for the answer. */
 int warden_boxes_start(struct warden_boxes *b, const struct warden_message *m,
 	struct warden_message *ret, struct err *err);
 

@@ -44,8 +44,8 @@ struct provider_spare; /* a sandbox that is up and nobody's */
 struct provider {
 	const char *tier;
 	/*
-	 * Make a sandbox with its guest running and its walls verified, for nobody yet: it dies with
-	 * this process, or by discard. `id` names what the kernel holds of it.
+	 * Make a sandbox with its guest running and its walls verified, for nobody yet: it dies
+	 * with this process, or by discard. `id` names what the kernel holds of it.
 	 */
 	int (*prepare)(const struct spec *spec, const char *id, int listen_fd,
 		struct wall_record walls[WALL_COUNT], struct provider_spare **ret, struct err *err);

@@ -313,7 +313,7 @@ static int resident_stop(const struct provider_record *rec, struct err *err)
 		/* If it is our child: a zombie is still in its leaf. */
 		(void)waitid(P_PIDFD, (id_t)fd, &si, WEXITED | WNOHANG);
 	}
-	/* By the id if there is no record: whoever was killed before it wrote one left leaves too. */
+	/* By the id if there is no record: who was killed before it wrote one left leaves too. */
 	if (rec->cgroup[0])
 		(void)snprintf(leaf, sizeof(leaf), "%.*s", LEAF_MAX - 1, rec->cgroup);
 	else

@@ -136,8 +136,9 @@ struct store_event {
 };
 int store_event_append(struct store *s, struct store_event *e, struct err *err);
 /*
- * The same with the next transaction, whoever's it is; until then it is held in memory, and a reader
- * of events sees it. For what happens often and changes nothing: the caller settles by a timer.
+ * The same with the next transaction, whoever's it is; until then it is held in memory, and a
+ * reader of events sees it. For what happens often and changes nothing: the caller settles by a
+ * timer.
  */
 int store_event_later(struct store *s, const struct store_event *e, struct err *err);
 /* Write what is held. */

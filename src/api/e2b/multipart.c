@@ -63,6 +63,7 @@ static enum found parameter(
 {
 	char key[64], other[MULTIPART_FILENAME_MAX + 1];
 
+	other[0] = '\0';
 	while (p < end && (p = memchr(p, ';', (size_t)(end - p)))) {
 		bool is_it;
 

@@ -50,7 +50,7 @@ static int prune(struct store *s, int64_t last, struct err *err)
 
 int store_event_append(struct store *s, struct store_event *e, struct err *err)
 {
-	bool is_mine;
+	bool is_mine = false;
 	int r;
 
 	if (e->detail && strlen(e->detail) > STORE_DETAIL_MAX)

@@ -62,7 +62,7 @@ static int insert(struct store *s, const struct store_exec *e, struct err *err)
 
 int store_exec_insert(struct store *s, const struct store_exec *e, struct err *err)
 {
-	bool is_mine;
+	bool is_mine = false;
 	int r;
 
 	if (e->request && strlen(e->request) > REQUEST_MAX)

@@ -106,7 +106,7 @@ int store_key_create(struct store *s, const char *tenant, const char *name,
 	char ret_text[STORE_KEY_TEXT], struct store_key *ret, struct err *err)
 {
 	char text[STORE_KEY_TEXT] = "e2b_";
-	bool is_mine;
+	bool is_mine = false;
 	int r;
 
 	if (strlen(name) > KEY_NAME_MAX)
@@ -226,7 +226,7 @@ int store_key_revoke(struct store *s, const char *tenant, const char *which, str
 	static const char sql[] = "UPDATE keys SET revoked_ms = ? WHERE id = ?";
 	AUTO_STATEMENT struct statement t = statement(s, sql);
 	struct store_key k = {0};
-	bool is_mine;
+	bool is_mine = false;
 	int r = store_tx_begin(s, &is_mine, err);
 
 	if (r < 0)

@@ -119,7 +119,7 @@ int store_sandbox_insert(struct store *s, const struct store_sandbox *row, struc
 		"INSERT INTO sandboxes (" COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
 		" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 	AUTO_STATEMENT struct statement t = statement(s, sql);
-	bool is_mine;
+	bool is_mine = false;
 	int r = check_text(row->spec, "spec", err);
 
 	if (r == 0)
@@ -180,7 +180,7 @@ static int write_state(struct store *s, const char *id, enum sandbox_state state
 int store_sandbox_set_state(struct store *s, const char *id, enum sandbox_state state,
 	enum sandbox_reason reason, const char *message, struct err *err)
 {
-	bool is_mine;
+	bool is_mine = false;
 	int r = store_tx_begin(s, &is_mine, err);
 
 	if (r < 0)

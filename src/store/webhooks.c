@@ -57,7 +57,7 @@ static int insert(struct store *s, struct store_webhook *w, struct err *err)
 
 int store_webhook_create(struct store *s, struct store_webhook *w, struct err *err)
 {
-	bool is_mine;
+	bool is_mine = false;
 	int64_t n;
 	int r = store_tx_begin(s, &is_mine, err);
 

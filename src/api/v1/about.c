@@ -116,7 +116,7 @@ void v1_sandbox_explain(struct api *a, struct http_request *r, const struct rout
 {
 	struct store_sandbox row = {0};
 	struct err err = {0};
-	char name[64], network[256];
+	char name[64] = "", network[256] = "";
 	enum wall w = WALL_USER;
 	json_t *list = NULL;
 	int q = v1_row(a, &m->caller, m->params[0], &row, &err);

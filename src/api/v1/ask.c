@@ -198,3 +198,16 @@ struct sandbox *v1_sandbox(
 			"no running sandbox '%s'", text_quote(which, quoted, sizeof(quoted)));
 	return sb;
 }
+
+struct sandbox *ask_sandbox(struct ask *k)
+{
+	struct sandbox *sb = sandbox_find(k->api, k->who.tenant, k->params[0]);
+	struct api_caller who = k->who;
+	struct api *a = k->api;
+	char which[sizeof(k->params[0])];
+
+	if (sb)
+		return sb;
+	memcpy(which, k->params[0], sizeof(which));
+	return v1_sandbox(a, ask_take(k), &who, which);
+}

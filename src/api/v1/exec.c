@@ -175,17 +175,18 @@ static void again(struct ask *k, struct sandbox *sb, struct store_exec *take_row
 
 static void exec(struct ask *k, json_t *body)
 {
-	struct sandbox *sb = sandbox_find(k->api, k->who.tenant, k->params[0]);
 	enum follow_mode mode = follow_mode(k->r);
+	struct sandbox *sb = ask_sandbox(k);
 	struct store_exec row = {0}, old = {0};
 	struct guest_start s = {0};
 	AUTO_FREE char *text = NULL;
 	bool is_background = false, has_key = false;
 	struct err err = {0}, none = {0};
-	int r = sb ? 0 : err_set(&err, ENOENT, "no running sandbox of this name");
+	int r;
 
-	if (r == 0)
-		r = exec_parse(body, &s, &text, &err);
+	if (!sb)
+		return;
+	r = exec_parse(body, &s, &text, &err);
 	if (r == 0)
 		r = v1_get_bool(body, "background", &is_background, &err);
 	if (r == 0)

@@ -133,12 +133,14 @@ static void mkdir_or_move(struct ask *k, json_t *body, bool is_move)
 {
 	static const char *const move_names[] = {"from", "to", "user", NULL};
 	static const char *const mkdir_names[] = {"path", "user", NULL};
-	struct sandbox *sb = sandbox_find(k->api, k->who.tenant, k->params[0]);
+	struct sandbox *sb = ask_sandbox(k);
 	const char *from = "", *to = "", *user = "";
 	struct err err = {0};
-	int r = sb ? v1_fields(body, is_move ? move_names : mkdir_names, &err)
-		   : err_set(&err, ENOENT, "no running sandbox of this name");
+	int r;
 
+	if (!sb)
+		return;
+	r = v1_fields(body, is_move ? move_names : mkdir_names, &err);
 	if (r == 0)
 		r = v1_get_string(body, "user", 255, &user, &err);
 	if (r == 0)

@@ -305,7 +305,7 @@ void v1_sandbox_list(struct api *a, struct http_request *r, const struct route_m
 	struct err err = {0};
 	unsigned states = 0;
 	uint64_t limit = LIST_MAX;
-	char after[SANDBOX_ID_MAX];
+	char after[SANDBOX_ID_MAX] = "";
 	int q = read_states(r, &states, &err);
 
 	if (q == 0)
@@ -382,23 +382,24 @@ void v1_sandbox_delete(struct api *a, struct http_request *r, const struct route
 static void timeout(struct ask *k, json_t *body)
 {
 	static const char *const names[] = {"timeout_ms", "only_extend", NULL};
-	struct sandbox *sb = sandbox_find(k->api, k->who.tenant, k->params[0]);
+	struct sandbox *sb = ask_sandbox(k);
 	uint64_t ms = 0;
 	bool only_extend = false;
 	struct err err = {0};
-	int r = v1_fields(body, names, &err);
+	int r;
 
+	if (!sb)
+		return;
+	r = v1_fields(body, names, &err);
 	if (r == 0)
 		r = v1_get_u64(body, "timeout_ms", k->api->config.ttl_max_ms, &ms, &err);
 	if (r == 0)
 		r = v1_get_bool(body, "only_extend", &only_extend, &err);
 	if (r == 0 && ms == 0)
 		r = err_set(&err, EINVAL, "'timeout_ms' is missing or 0");
-	if (r == 0 && !sb)
-		r = err_set(&err, ENOENT, "no running sandbox of this name");
 	if (r == 0)
 		r = sandbox_set_timeout(sb, k->who.actor, ms, only_extend, &err);
-	if (r < 0 || !sb)
+	if (r < 0)
 		ask_fail(k, &err);
 	else
 		ask_reply(k, 200, v1_sandbox_json(&sb->row, false));
@@ -431,13 +432,15 @@ static int write_labels(struct sandbox *sb, const char *actor, const char *text,
 
 static void labels(struct ask *k, json_t *body)
 {
-	struct sandbox *sb = sandbox_find(k->api, k->who.tenant, k->params[0]);
+	struct sandbox *sb = ask_sandbox(k);
 	AUTO_FREE char *text = json_dumps(body, JSON_COMPACT | JSON_SORT_KEYS);
 	struct err err = {0};
 	const char *key;
 	json_t *v;
-	int r = sb ? 0 : err_set(&err, ENOENT, "no running sandbox of this name");
+	int r = 0;
 
+	if (!sb)
+		return;
 	json_object_foreach(body, key, v)
 	{
 		if (r == 0 && !json_is_string(v))
@@ -445,7 +448,7 @@ static void labels(struct ask *k, json_t *body)
 	}
 	if (r == 0 && (!text || strlen(text) > (64u << 10) || json_object_size(body) > 256))
 		r = err_set(&err, E2BIG, "labels: at most 256, of 64 KiB in all");
-	if (r == 0)
+	else if (r == 0)
 		r = write_labels(sb, k->who.actor, text, &err);
 	if (r < 0) {
 		ask_fail(k, &err);

@@ -61,6 +61,9 @@ void ask_answer(struct ask *k, const struct err *err);
 struct sandbox *v1_sandbox(
 	struct api *a, struct http_request *r, const struct api_caller *who, const char *which);
 
+/* The same of an ask, by its first parameter; NULL: answered, and the ask is gone. */
+struct sandbox *ask_sandbox(struct ask *k);
+
 /* ---- fields of a body (fields.c): -EINVAL names the field ---- */
 /* No field but those of `names` (NULL-terminated). */
 int v1_fields(json_t *body, const char *const *names, struct err *err);

@@ -224,7 +224,7 @@ static int act(const struct args *a, struct err *err)
 	int r;
 
 	for (i = 0; i < 3; i++)
-		if (strcmp(a->action, actions[i].name) == 0)
+		if (a->action && strcmp(a->action, actions[i].name) == 0)
 			break;
 	if (i == 3)
 		return err_set(err, EINVAL, "unknown action '%s': create, list or revoke",

@@ -155,22 +155,18 @@ def idle_pss(server):
     """Bytes of PSS of pid 1 and guest of a sandbox that does nothing, on average."""
     boxes = {server.create(timeout=600)["sandboxID"] for _ in range(IDLE)}
     total = 0
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
-                leaf = re.search(r"bawn-box-([a-z0-9]+)", f.read())
-            if leaf and leaf.group(1) in boxes:
-                with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
-                    total += next(int(line.split()[1]) for line in f if line.startswith("Pss:")) * 1024
-        except OSError:
-            continue  # it has ended meanwhile
+    for one, pids in server.processes().items():
+        for pid in pids if one in boxes else ():
+            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
+                total += next(int(line.split()[1]) for line in f if line.startswith("Pss:")) * 1024
     for one in boxes:
         server.request("DELETE", f"/sandboxes/{one}")
     return total / len(boxes)
 
 
 def measure(spawn, others, rounds, seed):
-    with Server(options=["--disk", "2G", "--max-sandboxes", "500"]) as server:
+    # Ahead of whatever else the machine does, as harness.measure() runs the others.
+    with Server(options=["--disk", "2G", "--max-sandboxes", "500"], prefix=["nice", "-n", "-15"]) as server:
         box = server.create(timeout=3600)
         env, rows = environment(server, box), subjects(others)
         results = harness.measure(spawn, rows, rounds, 10, seed, env)

@@ -11,6 +11,7 @@ import json
 import os
 import pwd
 import re
+import re
 import shutil
 import signal
 import socket
@@ -32,6 +33,20 @@ def free_port():
         return s.getsockname()[1]
 
 
+def processes_by_leaf():
+    """{leaf: pids} of every sandbox on this machine, whoever made it."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
+                leaf = re.search(r"bawn-box-[a-z0-9]+", f.read())
+        except OSError:
+            continue  # it has ended meanwhile
+        if leaf:
+            found.setdefault(leaf.group(0), []).append(int(pid))
+    return found
+
+
 class Answer:
     """One answer of the server, read to its end."""
 
@@ -45,7 +60,7 @@ class Answer:
 class Server:
     """mode: "root", or "user" for the unprivileged user of the tests. options: words for serve."""
 
-    def __init__(self, mode=None, options=(), top=None, log=None):
+    def __init__(self, mode=None, options=(), top=None, log=None, prefix=()):
         self.mode = mode or os.environ.get("BAWN_MODE", "root" if os.geteuid() == 0 else "user")
         self.options = list(options)
         self.owns_top = top is None
@@ -56,11 +71,11 @@ class Server:
         self.log_path = log or os.path.join(self.top, "log")
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.prefix, self.home = [], self.top
+        self.prefix, self.home = list(prefix), self.top
         if self.mode == "user" and os.geteuid() == 0:
             entry = pwd.getpwnam(TEST_USER)
             os.chown(self.top, entry.pw_uid, entry.pw_gid)
-            self.prefix = ["/usr/bin/setpriv", f"--reuid={entry.pw_uid}",
+            self.prefix += ["/usr/bin/setpriv", f"--reuid={entry.pw_uid}",
                            f"--regid={entry.pw_gid}", "--init-groups"]
         self.process = None
         self.key = None
@@ -188,6 +203,23 @@ class Server:
                 if word.startswith(b"role-"):
                     found[word[5:].decode()] = pid
         return found
+
+    def leaves(self):
+        """{id: name of its cgroup leaf}, as the warden has it on record. A sandbox that was kept
+        ready before anybody asked for it keeps the name it was made under."""
+        found, top = {}, os.path.join(self.state, "boxes")
+        for one in os.listdir(top):
+            try:
+                with open(os.path.join(top, one, "record"), encoding="utf-8") as f:
+                    found[one] = next(line.split()[1] for line in f if line.startswith("cgroup "))
+            except (OSError, StopIteration):
+                continue  # not a sandbox yet, or no more
+        return found
+
+    def processes(self):
+        """{id: pids} of what runs in each sandbox."""
+        inside, found = processes_by_leaf(), self.leaves()
+        return {one: inside.get(leaf, []) for one, leaf in found.items()}
 
     # ---- asking it -----------------------------------------------------------------------------
 

@@ -74,6 +74,8 @@ void follow_lost(struct run *u, unsigned stream, uint64_t from, uint64_t to);
 void follow_exited(struct run *u);
 /* No more will come: told as an answer, or in the stream. The client is gone afterwards. */
 void follow_failed(struct run *u, const struct err *err);
+/* Forget the output kept for an answer. */
+void follow_drop(struct run *u);
 /* Answer a wait with what there is. */
 void follow_answer(struct run *u);
 /* From Accept. */

@@ -19,6 +19,7 @@
 
 #define KEEPALIVE_MS 20000
 #define OUT_MAX      GUEST_RING   /* of one stream in one answer */
+#define HELD_MAX     (256u << 20) /* of all answers that wait: beyond, output is left out */
 #define ANSWER_MAX   (32u << 20)  /* all of it, escaped */
 #define LINE_MAX_    (512u << 10) /* one DATA frame, escaped */
 
@@ -215,19 +216,31 @@ void follow_started(struct run *u)
 	}
 }
 
+void follow_drop(struct run *u)
+{
+	for (size_t i = 0; i < EXEC_STREAMS; i++) {
+		u->api->v1->held -= buf_len(&u->out[i]);
+		buf_done(&u->out[i]);
+	}
+}
+
 static void keep_data(struct run *u, unsigned stream, const char *p, size_t n)
 {
 	struct buf *b = &u->out[stream];
-	size_t room;
+	size_t room = OUT_MAX - buf_len(b), free_n = HELD_MAX - u->api->v1->held;
+	size_t take = n < room ? n : room;
 
 	b->cap = OUT_MAX;
-	room = OUT_MAX - buf_len(b);
 	if (u->is_incomplete[stream] && buf_len(b) > 0)
 		return; /* a gap inside would be a lie */
-	if (n > room || buf_add(b, p, n) < 0) {
-		(void)buf_add(b, p, room < n ? room : n);
-		u->is_incomplete[stream] = true;
-	}
+	if (buf_len(b) == 0)
+		u->first[stream] = u->at[stream] - n;
+	take = take < free_n ? take : free_n;
+	if (take > 0 && buf_add(b, p, take) == 0)
+		u->api->v1->held += take;
+	else
+		take = 0;
+	u->is_incomplete[stream] |= take < n;
 }
 
 void follow_data(struct run *u, unsigned stream, const char *p, size_t n)

@@ -45,8 +45,7 @@ void run_free(struct run *u)
 	mux_drop(&u->ch);
 	sandbox_stream_remove(&u->cut);
 	loop_timer_cancel(u->api->loop, &u->timer);
-	for (size_t i = 0; i < EXEC_STREAMS; i++)
-		buf_done(&u->out[i]);
+	follow_drop(u);
 	buf_done(&u->request.buf);
 	store_exec_done(&u->row);
 	free(u);
@@ -75,6 +74,7 @@ void run_client_done(struct run *u)
 		run_free(u);
 		return;
 	}
+	follow_drop(u);
 	/* From here on the output is for nobody: taken and dropped, so that the end comes. */
 	if (u->owed > 0)
 		mux_consumed(&u->ch, TAKE_(u->owed, 0));

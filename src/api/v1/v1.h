@@ -102,6 +102,7 @@ struct api_v1 {
 	uint64_t rescan_ms; /* loop time of the next look for execs without a watch; 0 = none */
 	int64_t seen;       /* number of the last event told to followers */
 	struct webhooks *webhooks;
+	size_t held; /* bytes of output kept for answers that wait, of all runs */
 };
 void v1_rescan_in(struct api *a, uint64_t delay_ms);
 /* Called by v1.c on its tick. */

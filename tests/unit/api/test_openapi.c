@@ -75,7 +75,8 @@ static void check_refs(json_t *doc, json_t *v)
 	json_t *one;
 	size_t i;
 
-	json_array_foreach(v, i, one) check_refs(doc, one);
+	for (i = 0; i < json_array_size(v); i++)
+		check_refs(doc, json_array_get(v, i));
 	if (!json_is_object(v))
 		return;
 	json_object_foreach(v, key, one)

@@ -409,6 +409,12 @@ def test_files_there_and_back(v1, box):
     v1.error("POST", at + "/mkdir", 409, "conflict", {"path": "/tmp/d/e"})
 
 
+def test_a_list_has_a_cap(v1, box):
+    v1("POST", f"/sandboxes/{box}/exec",
+       {"command": "mkdir /tmp/many && cd /tmp/many && seq -f %g-xxxxxxxxxxxxxxxx 15000 | xargs touch"})
+    v1.error("GET", f"/sandboxes/{box}/files/list?path=/tmp/many", 413, "too_large")
+
+
 def test_an_upload_that_breaks_off_leaves_the_old_file(v1, box, server):
     at = f"/sandboxes/{box}/files?path=/tmp/kept"
     v1("PUT", at, raw=b"old", status=200)

@@ -126,7 +126,11 @@ static void got_message(struct mux_channel *ch, uint16_t kind, struct frame_read
 	struct ask *k = ch->arg;
 	bool is_good = k->message ? k->message(k, kind, b) : kind == MSG_OK && frame_ok(b);
 
-	if (!is_good)
+	if (is_good)
+		return;
+	if (k->is_too_large)
+		finish(k, E2BIG, "the list is too long: ask for a part of it");
+	else
 		finish(k, EPROTO, "the sandbox sent something that cannot be");
 }
 

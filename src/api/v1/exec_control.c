@@ -64,7 +64,8 @@ static bool add_process(struct ask *k, uint16_t kind, struct frame_reader *b)
 				p.is_running, "started_at", v1_time((int64_t)p.started_ms)));
 	}
 	guest_process_done(&p);
-	return is_good && k->size <= LIST_MAX;
+	k->is_too_large = k->size > LIST_MAX;
+	return is_good && !k->is_too_large;
 }
 
 void v1_exec_list(struct api *a, struct http_request *r, const struct route_match *m)

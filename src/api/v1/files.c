@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define LIST_MAX  (8u << 20) /* bytes of names a guest may send */
+#define LIST_MAX  (4u << 20) /* bytes of names a guest may send */
 #define DEPTH_MAX 64
 
 int v1_file_target(const struct http_request *r, struct v1_file_target *ret, struct err *err)
@@ -67,7 +67,8 @@ static bool add_entry(struct ask *k, uint16_t kind, struct frame_reader *b)
 			json_object_get(k->answer, "entries"), v1_entry_json(&e));
 	}
 	guest_entry_done(&e);
-	return is_good && k->size <= LIST_MAX;
+	k->is_too_large = k->size > LIST_MAX;
+	return is_good && !k->is_too_large;
 }
 
 void v1_file_stat(struct api *a, struct http_request *r, const struct route_match *m)

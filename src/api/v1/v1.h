@@ -32,9 +32,10 @@ struct ask {
 	/* err is NULL if all went well. Answers; the ask is freed afterwards. */
 	void (*done)(struct ask *k, const struct err *err);
 
-	json_t *answer;  /* made on the way; owned */
-	size_t size;     /* of it, for a cap */
-	struct buf data; /* to be sent behind the request, by ask_guest_data() */
+	json_t *answer;    /* made on the way; owned */
+	size_t size;       /* of it, for a cap */
+	struct buf data;   /* to be sent behind the request, by ask_guest_data() */
+	bool is_too_large; /* said by `message` when it returns false for that reason */
 	bool is_finishing;
 };
 

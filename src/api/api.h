@@ -71,7 +71,7 @@ struct api_caller {
 /* 0, or the status that was already answered (401, 429 with Retry-After). */
 int api_authenticate(struct api *a, struct http_request *r, struct api_caller *ret);
 
-/* ---- routes: one table per dialect, matched here; unknown path 404, wrong method 405 + Allow ---- */
+/* ---- routes: one table per dialect; unknown path 404, wrong method 405 with Allow ---- */
 struct route {
 	const char *method;
 	const char *pattern; /* "/sandboxes/{id}/timeout": {…} matches one segment */

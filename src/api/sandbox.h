@@ -46,7 +46,7 @@ struct sandbox_wish {
 	uint64_t memory_max, disk_max, pids_max, cpu_milli;
 };
 
-/* Exactly one call: sb (borrowed) or err. If the client has gone meanwhile the sandbox is killed. */
+/* Exactly one call: sb (borrowed) or err. If the client is gone by then, it is killed. */
 typedef void (*sandbox_made_fn)(struct sandbox *sb, const struct err *err, void *arg);
 
 /* Errors: -ENOENT template, -EINVAL field, -EDQUOT too many, -EEXIST name taken, -EIO … */
@@ -78,7 +78,8 @@ int64_t sandbox_end_at(const struct sandbox *sb);
 
 /*
  * The link to its guest: called back at once if there is one or none can be had, else after
- * connecting; code < 0 if it cannot be had. The link is bound (env, user, hostname) before anybody gets it.
+ * connecting; code < 0 if it cannot be had. The link is bound (env, user, hostname) before
+ * anybody gets it.
  */
 typedef void (*sandbox_link_fn)(struct sandbox *sb, int code, void *arg);
 void sandbox_guest(struct sandbox *sb, sandbox_link_fn ready, void *arg);

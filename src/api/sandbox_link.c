@@ -45,8 +45,10 @@ static void tell(struct sandbox *sb, int code)
 
 	for (w = sb->waits; w; w = w->next)
 		n++;
-	/* In the order they came, off the list one by one: a callback may cancel another one, or wait
-	 * again, and then it is not told in this round. */
+	/*
+	 * In the order they came, off the list one by one: a callback may cancel another
+	 * one, or wait again, and then it is not told in this round.
+	 */
 	while (n-- > 0 && (w = sb->waits)) {
 		sb->waits = w->next;
 		w->ready(sb, code, w->arg);

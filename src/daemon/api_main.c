@@ -259,7 +259,7 @@ int api_main(int argc, char **argv)
 	role_log_init("api", r.json_log);
 	api_log_to = log_to;
 	(void)prctl(PR_SET_NAME, "bawnd-api", 0, 0, 0);
-	/* Else the heap's top goes back to the kernel and is asked for again at every few requests. */
+	/* Else the heap's top goes back to the kernel, and is asked for again soon. */
 	(void)mallopt(M_TRIM_THRESHOLD, HEAP_SPARE);
 	(void)mallopt(M_TOP_PAD, HEAP_SPARE / 4);
 	if (q >= 0)

@@ -31,8 +31,8 @@ struct serve_options {
 	bool json_log;
 	uint64_t ttl_ms, ttl_max_ms;
 	uint64_t memory, disk, pids, cpu_milli, open_files; /* of each sandbox */
-	uint64_t spares; /* sandboxes kept up for whoever asks next */
-	uint64_t sandboxes;                                 /* running at once */
+	uint64_t spares;    /* sandboxes kept up for whoever asks next */
+	uint64_t sandboxes; /* running at once */
 	bool want_help;
 };
 

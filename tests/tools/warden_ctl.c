@@ -186,7 +186,7 @@ static int list(int fd)
 
 static int raw(int fd, const char *hex)
 {
-	char buf[8192];
+	char buf[8192] = "";
 	struct warden_message m;
 	size_t n = strlen(hex) / 2;
 

@@ -331,7 +331,7 @@ static void refill(struct loop_timer *t)
 	(void)snprintf(id, sizeof(id), "spare%dx%u", (int)getpid(), b->spares_made++);
 	if (warden_spare_make(b->dir, b->c.api_uid, &b->kind, id, &s, &err) < 0) {
 		/* The next start says why, to somebody who asked. */
-		role_log(ROLE_LOG_WARN, "no spare", "error", err.msg, NULL);
+		role_log(ROLE_LOG_WARN, "no spare", "error", err.msg);
 		return;
 	}
 	b->spares[b->spares_n++] = s;

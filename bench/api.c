@@ -176,7 +176,7 @@ static void start(const struct box *box, const char *command, const char *argume
 	request[n++] = (char)(size >> 8);
 	request[n++] = (char)size;
 	memcpy(request + n, body, (size_t)size);
-	send_all(request, (size_t)(n + size));
+	send_all(request, (size_t)n + (size_t)size);
 }
 
 static void read_until(const char *what)

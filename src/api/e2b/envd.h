@@ -22,6 +22,7 @@
 #define ENVD_ANSWER_MAX   (32u << 20)  /* one listing */
 #define ENVD_MEMORY_MAX   (256u << 20) /* all of these together, all sandboxes */
 #define ENVD_WATCHERS_MAX 128          /* per sandbox, of CreateWatcher */
+#define ENVD_PATIENCE_MS  120000       /* for a guest's answer, where the client sets no time */
 
 /* How errors are told: by status and {"code","message"} of each kind. */
 enum envd_dialect {

@@ -52,7 +52,8 @@ static void ask(struct download *d)
 		frame_put_u64(&w, from);
 		frame_put_u64(&w, length);
 	}
-	(void)envd_ask(&d->call, d->is_sizing ? GUEST_STAT : GUEST_READ, &w, ENVD_ASK_ONLY);
+	if (envd_ask(&d->call, d->is_sizing ? GUEST_STAT : GUEST_READ, &w, ENVD_ASK_ONLY) == 0)
+		envd_call_deadline(&d->call, ENVD_PATIENCE_MS);
 }
 
 /* ---- the head ---- */
@@ -125,6 +126,8 @@ static void begin(struct download *d, const struct guest_entry *e)
 	put_modified(r, e->mtime_ns);
 	http_field(r, "Accept-Ranges", "bytes");
 	http_field(r, "X-Content-Type-Options", "nosniff");
+	/* From here on the client sets the pace. */
+	loop_timer_cancel(d->call.api->loop, &d->call.deadline);
 	http_set_drained(r, drained);
 	http_begin(r, d->has_range ? 206 : 200, "application/octet-stream", (int64_t)d->left);
 }

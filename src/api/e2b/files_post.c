@@ -121,6 +121,7 @@ static void close_file(struct upload *u)
 {
 	u->state = FILE_CLOSING;
 	mux_end(&u->call.channel, 0, NULL);
+	envd_call_deadline(&u->call, ENVD_PATIENCE_MS);
 }
 
 static void message(struct envd_call *c, uint16_t kind, struct frame_reader *body)
@@ -138,6 +139,7 @@ static void message(struct envd_call *c, uint16_t kind, struct frame_reader *bod
 	guest_entry_done(&e);
 	u->has_entry = true;
 	u->files++;
+	loop_timer_cancel(c->api->loop, &c->deadline); /* it answers */
 	if (!ok)
 		envd_fail(c, CONNECT_INTERNAL, "the guest's answer makes no sense");
 }
@@ -327,6 +329,7 @@ static void pump(struct upload *u)
 		finish(u);
 	} else if (u->is_paused) {
 		u->is_paused = false;
+		loop_timer_cancel(u->call.api->loop, &u->call.deadline);
 		http_resume_body(u->call.r);
 	}
 }
@@ -355,6 +358,7 @@ static void body_data(struct http_request *r, const char *p, size_t n, void *arg
 	if (!u->call.is_over && !u->is_paused &&
 		(is_blocked(u) || buf_len(&u->in) > 0 || buf_len(&u->plain) > 0)) {
 		u->is_paused = true;
+		envd_call_deadline(&u->call, ENVD_PATIENCE_MS); /* the guest takes nothing */
 		http_pause_body(r);
 	}
 }

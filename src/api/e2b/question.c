@@ -170,7 +170,7 @@ void envd_question_ask(
 	q = start(a, r, sb, ENVD_UNARY, what);
 	if (!envd_timeout_ms(&q->call, &ms))
 		return;
-	envd_call_deadline(&q->call, ms);
+	envd_call_deadline(&q->call, ms > 0 ? ms : ENVD_PATIENCE_MS);
 	if (!envd_basic_user(r, q->call.user))
 		envd_fail(&q->call, CONNECT_UNAUTHENTICATED, "invalid username");
 	else

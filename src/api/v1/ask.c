@@ -13,10 +13,13 @@
 
 #include <string.h>
 
+#define PATIENCE_MS 120000 /* for a guest's answer */
+
 static void ask_free(struct ask *k)
 {
 	if (k->sb)
 		sandbox_guest_cancel(k->sb, k);
+	loop_timer_cancel(k->api->loop, &k->patience);
 	mux_drop(&k->ch);
 	buf_done(&k->body.buf);
 	buf_done(&k->data);
@@ -111,6 +114,7 @@ static void finish(struct ask *k, int code, const char *why)
 	char quoted[300];
 
 	mux_drop(&k->ch);
+	loop_timer_cancel(k->api->loop, &k->patience);
 	if (code != 0)
 		(void)err_set(&err, code, "%s",
 			why && *why ? text_quote(why, quoted, sizeof(quoted))
@@ -142,6 +146,12 @@ static void got_ended(struct mux_channel *ch, int code, const char *why)
 static void got_closed(struct mux_channel *ch, int code)
 {
 	finish(ch->arg, code ? code : ECONNRESET, "the sandbox closed the connection");
+}
+
+static void too_late(struct loop_timer *t)
+{
+	finish((struct ask *)((char *)t - offsetof(struct ask, patience)), ETIMEDOUT,
+		"the sandbox did not answer in time");
 }
 
 static void push(struct mux_channel *ch)
@@ -188,6 +198,8 @@ void ask_guest(struct ask *k, struct sandbox *sb, uint16_t kind,
 	k->done = done;
 	k->sb = sb;
 	sandbox_touch(sb);
+	k->patience.fire = too_late;
+	loop_timer_set(k->api->loop, &k->patience, PATIENCE_MS);
 	sandbox_guest(sb, linked, k);
 }
 

@@ -25,6 +25,7 @@ struct ask {
 	/* ask_guest() */
 	struct sandbox *sb; /* while waiting for its link; NULL otherwise */
 	struct mux_channel ch;
+	struct loop_timer patience; /* gives a silent guest up */
 	uint16_t kind;
 	struct frame_writer body;
 	/* A message of the guest; false: malformed, or too much. */

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #define BASE_UID   TEMPLATE_USER
 #define BASE_GID   TEMPLATE_USER
@@ -235,6 +236,9 @@ static void find_subids(const struct spec *s, char **env, struct plan_facts *f)
 	if (f->is_host_root || s->root != SPEC_ROOT_BASE || s->walls[WALL_IDS] == WALL_LEVEL_OFF)
 		return;
 	if (access("/usr/bin/newuidmap", X_OK) < 0 || access("/usr/bin/newgidmap", X_OK) < 0)
+		return;
+	/* Under no_new_privs they gain nothing, setuid or not: one id, as without them. */
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
 		return;
 	/* A server may have been started without the variable. */
 	if (!user && find_user(NULL, f->uid, &named))

@@ -135,7 +135,7 @@ int state_prepare(const char *state, const struct state_ids *api, struct err *er
 	if (r >= 0)
 		r = make(state, "boxes", 0711, &self, err);
 	if (r >= 0)
-		r = make(state, "templates", 0755, &self, err);
+		r = make(state, "templates", 0700, &self, err);
 	return r < 0 ? r : check_reach(state, api, err);
 }
 
@@ -165,11 +165,12 @@ int state_enter_db(const char *state, char **ret_dir, struct err *err)
 int state_lock(const char *state, struct err *err)
 {
 	AUTO_FREE char *path = text_format("%s/run/lock", state);
-	AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	/* Who may read it may lock it, and no server would start: nobody else may. */
+	AUTO_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	char text[32] = "";
 	int n;
 
-	if (fd < 0)
+	if (fd < 0 || fchmod(fd, 0600) < 0)
 		return err_sys(err, "open '%s'", path);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		ssize_t k = read(fd, text, sizeof(text) - 1);

@@ -7,7 +7,7 @@
  *   <state>/run        0755  sockets, the lock, the addresses of the running server
  *   <state>/db         0700  the store; belongs to the api role
  *   <state>/boxes      0711  one directory per sandbox; belongs to the warden
- *   <state>/templates  0755  what sandboxes start from
+ *   <state>/templates  0700  what sandboxes start from; who could open one could lock it
  *
  * Runs in: the supervisor.
  */

@@ -71,11 +71,13 @@ def test_start_and_stop(fresh):
 def test_state_directory_has_its_owners(fresh, mode):
     server = fresh()
     api = os.stat(f"/proc/{server.roles()['api']}").st_uid
-    for name, bits in (("run", 0o755), ("db", 0o700), ("boxes", 0o711), ("templates", 0o755)):
+    for name, bits in (("run", 0o755), ("db", 0o700), ("boxes", 0o711), ("templates", 0o700)):
         found = os.stat(os.path.join(server.state, name))
         assert found.st_mode & 0o7777 == bits, name
         if mode == "root":
             assert found.st_uid == (api if name == "db" else 0), name
+    # Who may open a file may lock it: a stranger's lock would keep us from starting.
+    assert os.stat(os.path.join(server.state, "run", "lock")).st_mode & 0o777 == 0o600
     assert os.stat(os.path.join(server.state, "run", "warden.sock")).st_mode & 0o777 == 0o600
     assert os.stat(os.path.join(server.state, "run", "api.sock")).st_mode & 0o777 == 0o600
     if mode == "root":

@@ -363,6 +363,7 @@ static int make(const char *parent, const char *name, bool is_host_root, struct 
 
 	if (parent_fd < 0)
 		return err_sys(err, "open '%s'", parent);
+	(void)fchmod(parent_fd, 0700); /* it was made open once */
 	if (getrandom(&salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
 		return err_sys(err, "getrandom");
 	(void)snprintf(fresh, sizeof(fresh), ".new-%08x", salt);
@@ -454,7 +455,10 @@ int template_base(bool is_host_root, char **ret, struct err *err)
 	for (int tries = 0; fd == -ENOENT && tries < 3; tries++) {
 		if (!parent)
 			parent = text_format("%s/templates", state);
-		r = tree_make_dirs(parent, 0755, err);
+		r = tree_make_dirs(state, 0755, err);
+		/* Closed: a stranger who locks a template would stop every start. */
+		if (r >= 0)
+			r = tree_make_dirs(parent, 0700, err);
 		if (r >= 0)
 			r = make(parent, name, is_host_root, err);
 		if (r < 0)

@@ -3,6 +3,7 @@
 #include "cli/remote/args.h"
 
 #include "base/mem.h"
+#include "cli/remote/client.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -164,7 +165,10 @@ int args_parse(const struct args_verb *v, int argc, char **argv, struct args *re
 
 int args_fail(const char *verb, const struct err *err)
 {
+	char safe[sizeof(err->msg)];
+
 	(void)fflush(stdout);
-	(void)fprintf(stderr, "bawn: %s: %s\n", verb, err->msg);
+	/* There may be names in it that a sandbox chose. */
+	(void)fprintf(stderr, "bawn: %s: %s\n", verb, client_clean(err->msg, safe, sizeof(safe)));
 	return EXIT_BAWN;
 }

@@ -157,6 +157,14 @@ static char *text_of(const json_t *o, const char *name)
 	return mem_strdup(s ? s : "");
 }
 
+/* It is printed as well, and part of paths. */
+static bool is_id(const char *s)
+{
+	return *s &&
+	       s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")] ==
+		       '\0';
+}
+
 int client_box_find(struct client *c, const char *which, struct client_box *ret, struct err *err)
 {
 	AUTO_FREE char *escaped = client_escape(which);
@@ -176,8 +184,7 @@ int client_box_find(struct client *c, const char *which, struct client_box *ret,
 	(void)snprintf(
 		ret->fields_token, sizeof(ret->fields_token), "X-Access-Token: %.64s", ret->token);
 	/* They go into a head: a server that lies here must not get to write our fields. */
-	if (!*ret->id || !h1_is_value(ret->id, strlen(ret->id)) ||
-		!h1_is_value(ret->token, strlen(ret->token))) {
+	if (!is_id(ret->id) || !h1_is_value(ret->token, strlen(ret->token))) {
 		client_box_done(ret);
 		return err_set(err, EPROTO, "the server's answer about '%s' makes no sense", which);
 	}

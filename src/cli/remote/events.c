@@ -53,7 +53,8 @@ static size_t print_page(struct watch *w, const json_t *page)
 		if (number > w->after)
 			w->after = number;
 		if (w->args->want_json)
-			(void)json_dumpf(e, stdout, JSON_COMPACT), (void)printf("\n");
+			(void)json_dumpf(e, stdout, JSON_COMPACT | JSON_ENSURE_ASCII),
+				(void)printf("\n");
 		else
 			print_line(e, w->is_all);
 	}

@@ -142,6 +142,7 @@ static int create_key(struct store *s, const struct args *a, struct err *err)
 static int revoke_key(struct store *s, const struct args *a, struct err *err)
 {
 	struct store_key k = {0};
+	char prefix[32], tenant[80];
 	int r;
 
 	if (!a->which)
@@ -159,7 +160,8 @@ static int revoke_key(struct store *s, const struct args *a, struct err *err)
 	if (r == 0 && a->is_json)
 		print_json(key_json(&k));
 	else if (r == 0)
-		(void)printf("revoked %s… of %s\n", k.prefix, k.tenant);
+		(void)printf("revoked %s… of %s\n", text_quote(k.prefix, prefix, sizeof(prefix)),
+			text_quote(k.tenant, tenant, sizeof(tenant)));
 	store_key_done(&k);
 	return r;
 }
@@ -182,12 +184,14 @@ static const char *day(int64_t unix_ms, char out[24])
 
 static int print_row(const struct store_key *k, void *arg)
 {
-	char made[24], used[24], name[140];
+	char made[24], used[24], name[140], prefix[32], tenant[80];
 
 	(void)arg;
-	(void)printf("%-5lld %-14s %-16s %-17s %-17s %-8s %s\n", (long long)k->id, k->prefix,
-		k->tenant, day(k->made_ms, made), day(k->used_ms, used),
-		k->revoked_ms ? "revoked" : "active", text_quote(k->name, name, sizeof(name)));
+	(void)printf("%-5lld %-14s %-16s %-17s %-17s %-8s %s\n", (long long)k->id,
+		text_quote(k->prefix, prefix, sizeof(prefix)),
+		text_quote(k->tenant, tenant, sizeof(tenant)), day(k->made_ms, made),
+		day(k->used_ms, used), k->revoked_ms ? "revoked" : "active",
+		text_quote(k->name, name, sizeof(name)));
 	return 0;
 }
 
@@ -239,6 +243,15 @@ static int act(const struct args *a, struct err *err)
 	return r < 0 ? r : actions[i].act(s, a, err);
 }
 
+/* The database is the api role's: what it says must not drive root's terminal. */
+static const char *plain(char *s)
+{
+	for (char *p = s; *p; p++)
+		if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
+			*p = '?';
+	return s;
+}
+
 int verb_key(int argc, char **argv)
 {
 	struct args a = {0};
@@ -254,6 +267,6 @@ int verb_key(int argc, char **argv)
 	if (r == 0)
 		return 0;
 	(void)fflush(stdout);
-	(void)fprintf(stderr, "bawn: key: %s\n", err.msg);
+	(void)fprintf(stderr, "bawn: key: %s\n", plain(err.msg));
 	return EXIT_BAWN;
 }

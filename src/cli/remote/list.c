@@ -171,7 +171,8 @@ int verb_ls(int argc, char **argv)
 			(void)json_array_remove(all, i - 1);
 	}
 	if (r >= 0 && all && a.want_json)
-		r = json_dumpf(all, stdout, JSON_INDENT(2)) < 0 ? -1 : printf("\n");
+		r = json_dumpf(all, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII) < 0 ? -1
+										    : printf("\n");
 	else if (r >= 0 && all && is_quiet)
 		print_ids(all);
 	else if (r >= 0 && all)

@@ -146,7 +146,8 @@ int verb_new(int argc, char **argv)
 		if (r >= 0)
 			r = client_json(c, "POST", "/v1/sandboxes", json_incref(body), &made, &err);
 		if (r >= 0 && a.want_json)
-			(void)json_dumpf(made, stdout, JSON_INDENT(2)), (void)printf("\n");
+			(void)json_dumpf(made, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII),
+				(void)printf("\n");
 		else if (r >= 0)
 			(void)printf("%s\n", list_text(made, "id", id, sizeof(id)));
 	}
@@ -166,8 +167,9 @@ static void print_value(const char *name, const json_t *v)
 
 	if (!v || json_is_null(v))
 		return;
-	text = json_is_string(v) ? mem_strdup(json_string_value(v))
-				 : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+	text = json_is_string(v)
+		       ? mem_strdup(json_string_value(v))
+		       : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
 	/* JSON is full of quotes and safe as it is; a string is not. */
 	(void)printf("%-12s %s\n", name,
 		json_is_string(v) ? client_clean(text, quoted, sizeof(quoted)) : text);
@@ -184,9 +186,9 @@ static void print_walls(const json_t *walls)
 			"BACK");
 	json_object_foreach((json_t *)(uintptr_t)walls, name, w)
 	{
-		char requested[32], enforced[32], detail[120];
+		char shown[32], requested[32], enforced[32], detail[120];
 
-		(void)printf("%-12s %-10s %-10s %s\n", name,
+		(void)printf("%-12s %-10s %-10s %s\n", client_clean(name, shown, sizeof(shown)),
 			list_text(w, "requested", requested, sizeof(requested)),
 			list_text(w, "enforced", enforced, sizeof(enforced)),
 			list_text(w, "detail", detail, sizeof(detail)));
@@ -231,7 +233,8 @@ int verb_info(int argc, char **argv)
 		(void)json_object_del(b.detail, "access_token");
 		(void)json_object_del(b.detail, "traffic_token");
 		if (a.want_json)
-			(void)json_dumpf(b.detail, stdout, JSON_INDENT(2)), (void)printf("\n");
+			(void)json_dumpf(b.detail, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII),
+				(void)printf("\n");
 		else
 			print_info(b.detail);
 	}

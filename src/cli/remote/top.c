@@ -105,7 +105,8 @@ static int dump(struct client *c, struct err *err)
 			(void)json_object_set_new(o, "usage", sample);
 	}
 	if (r >= 0)
-		(void)json_dumpf(all, stdout, JSON_INDENT(2)), (void)printf("\n");
+		(void)json_dumpf(all, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII),
+			(void)printf("\n");
 	json_decref(all);
 	return r;
 }

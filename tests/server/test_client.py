@@ -215,6 +215,34 @@ def test_cp_refuses_what_makes_no_sense(bawn, box, work):
     assert os.listdir(work) == []
 
 
+def test_cp_stays_in_its_target(bawn, box, work):
+    """A sandbox chooses names and modes; links and devices of ours are not its to write to."""
+    target, victim = os.path.join(work, "target"), os.path.join(work, "victim")
+    os.makedirs(os.path.join(target, "d"))
+    os.mkdir(victim)
+    os.chmod(target, 0o777)
+    os.chmod(os.path.join(target, "d"), 0o777)
+    os.chmod(victim, 0o777)
+    os.symlink("../../victim", os.path.join(target, "d", "link"))
+    fine(bawn("exec", box, "--", "sh", "-c", "mkdir -p d/link e/f && echo x >d/link/planted && echo x >e/g"
+              " && chmod 777 e/g && mkdir h && : >\"h/$(printf '\\033]0;%0245d' 0)\""))
+    done = bawn("cp", f"{box}:d", target)
+    assert done.returncode == 125 and "not followed" in done.stderr
+    assert os.listdir(victim) == []
+    fine(bawn("cp", f"{box}:e/f/..", victim))
+    assert sorted(os.listdir(victim)) == ["f", "g"]
+    assert os.stat(os.path.join(victim, "g")).st_mode & 0o022 == 0
+    assert sorted(os.listdir(work)) == ["target", "victim"]
+    done = bawn("cp", f"{box}:h", os.path.join(target, "h"))
+    assert done.returncode == 125 and "\033" not in done.stderr
+    fifo = os.path.join(target, "fifo")
+    os.mkfifo(fifo, 0o666)
+    os.chmod(fifo, 0o666)
+    reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True)
+    fine(bawn("cp", f"{box}:e/g", fifo))
+    assert reader.communicate(timeout=30)[0] == "x\n"
+
+
 def test_logs_and_events(bawn, server, box):
     fine(bawn("exec", box, "true"))
     actions = [json.loads(line)["action"] for line in fine(bawn("logs", "--json", box)).splitlines()]

@@ -76,23 +76,41 @@ static bool is_dir(const json_t *entry)
 
 /* ---- out of the sandbox ---- */
 
-static int get_file(
-	struct copy *c, const char *remote, const json_t *entry, const char *local, struct err *err)
+/* What the sandbox's file allows, and our umask too; never set-user-id: the owner is another. */
+static mode_t local_mode(const json_t *entry)
 {
 	json_int_t mode = json_integer_value(json_object_get(entry, "mode"));
+	mode_t mask = umask(077);
+
+	(void)umask(mask);
+	return (mode ? (mode_t)(mode & 0777) : 0644) & ~mask;
+}
+
+/* A device or a fifo that the caller named: written to, never replaced. */
+static int get_into(struct copy *c, const char *remote, const char *local, struct err *err)
+{
+	AUTO_FD int fd = open(local, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+
+	return fd < 0 ? err_sys(err, "open '%s'", local) : transfer_get(&c->t, remote, fd, err);
+}
+
+static int get_file(struct copy *c, const char *remote, const json_t *entry, const char *local,
+	int depth, struct err *err)
+{
 	AUTO_FREE char *fresh = text_format("%s.bawn-XXXXXX", local);
 	AUTO_FD int fd = -EBADF;
+	struct stat st;
 	int r;
 
-	if (strcmp(local, "-") == 0)
+	if (depth == 0 && strcmp(local, "-") == 0)
 		return transfer_get(&c->t, remote, STDOUT_FILENO, err);
+	if (depth == 0 && stat(local, &st) == 0 && !S_ISREG(st.st_mode))
+		return get_into(c, remote, local, err);
 	fd = mkostemp(fresh, O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(err, "make '%s'", local);
 	r = transfer_get(&c->t, remote, fd, err);
-	/* Never set-user-id: the owner here is somebody else than the owner there. */
-	if (r >= 0 &&
-		(fchmod(fd, mode ? (mode_t)(mode & 0777) : 0644) < 0 || rename(fresh, local) < 0))
+	if (r >= 0 && (fchmod(fd, local_mode(entry)) < 0 || rename(fresh, local) < 0))
 		r = err_sys(err, "write '%s'", local);
 	if (r < 0)
 		(void)unlink(fresh);
@@ -121,6 +139,20 @@ static int get_child(struct copy *c, const char *remote, const json_t *entry, co
 	return get_any(c, from, entry, to, depth + 1, err);
 }
 
+/* Below the top the sandbox chose the name: a link of ours that has it leads out of the target. */
+static int make_dir(const char *local, int depth, struct err *err)
+{
+	struct stat st;
+
+	if (mkdir(local, 0755) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return err_sys(err, "make the directory '%s'", local);
+	if (depth > 0 && lstat(local, &st) == 0 && S_ISLNK(st.st_mode))
+		return err_set(err, ELOOP, "'%s' is a link here and is not followed", local);
+	return 0;
+}
+
 static int get_dir(
 	struct copy *c, const char *remote, const char *local, int depth, struct err *err)
 {
@@ -130,8 +162,9 @@ static int get_dir(
 
 	if (depth > DEPTH_MAX)
 		return err_set(err, ELOOP, "'%s' is too deep", remote);
-	if (mkdir(local, 0755) < 0 && errno != EEXIST)
-		return err_sys(err, "make the directory '%s'", local);
+	r = make_dir(local, depth, err);
+	if (r < 0)
+		return r;
 	r = client_box_rpc(c->t.client, c->t.box, "filesystem.Filesystem/ListDir",
 		json_pack("{s:s,s:i}", "path", remote, "depth", 1), &answer, err);
 	entries = json_object_get(answer, "entries");
@@ -150,7 +183,7 @@ static int get_any(struct copy *c, const char *remote, const json_t *entry, cons
 		return get_dir(c, remote, local, depth, err);
 	if (depth > 0 && (!type || strcmp(type, "FILE_TYPE_FILE") != 0))
 		return 0; /* sockets, fifos, dangling links */
-	return get_file(c, remote, entry, local, err);
+	return get_file(c, remote, entry, local, depth, err);
 }
 
 static int get(struct copy *c, const char *remote, const char *to, struct err *err)
@@ -163,8 +196,9 @@ static int get(struct copy *c, const char *remote, const char *to, struct err *e
 	if (r >= 0) {
 		const char *name = base_name(from);
 
-		/* As cp(1): into a directory that is there, under the name it had. */
-		if (strcmp(to, "-") != 0 && stat(to, &st) == 0 && S_ISDIR(st.st_mode))
+		/* As cp(1): into a directory that is there, under the name it had, if it is one. */
+		if (strcmp(to, "-") != 0 && strcmp(name, "..") != 0 && stat(to, &st) == 0 &&
+			S_ISDIR(st.st_mode))
 			into = text_format("%s/%s", to, *name ? name : "root");
 		r = get_any(c, from, entry, into ? into : to, 0, err);
 	}

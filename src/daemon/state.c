@@ -116,6 +116,21 @@ static int check_reach(const char *state, const struct state_ids *api, struct er
 	return 0;
 }
 
+/* Who may rename things in it may forge records, by which root kills, and templates. */
+static int check_owner(const char *state, struct err *err)
+{
+	struct stat st;
+
+	if (geteuid() != 0)
+		return 0;
+	if (stat(state, &st) < 0)
+		return err_sys(err, "stat '%s'", state);
+	if (st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return 0;
+	(void)err_set(err, EPERM, "'%s' can be written to by others than root", state);
+	return err_hint(err, "chown root '%s' and chmod go-w it, or choose another --state", state);
+}
+
 int state_prepare(const char *state, const struct state_ids *api, struct err *err)
 {
 	const struct state_ids self = {geteuid(), getegid()};
@@ -125,6 +140,8 @@ int state_prepare(const char *state, const struct state_ids *api, struct err *er
 	/* The directory itself is shared with `bawn run`: an existing one keeps its mode. */
 	if (r >= 0 && stat(state, &st) < 0)
 		r = make(state, "", 0755, &self, err);
+	if (r >= 0)
+		r = check_owner(state, err);
 	if (r >= 0 && api->uid != self.uid && stat(state, &st) == 0 && st.st_uid == self.uid &&
 		!(st.st_mode & S_IXOTH) && chmod(state, (st.st_mode & 07777) | S_IXOTH) < 0)
 		r = err_sys(err, "let the api role into '%s'", state);

@@ -29,7 +29,7 @@ struct state_ids state_api_ids(void);
 
 /*
  * Make what is missing and set owners and modes. -EACCES with a hint if the api role could not
- * reach it.
+ * reach it; -EPERM if we are root and somebody else may write to the directory.
  */
 int state_prepare(const char *state, const struct state_ids *api, struct err *err);
 

@@ -84,6 +84,20 @@ def test_state_directory_has_its_owners(fresh, mode):
         assert api != 0
 
 
+@pytest.mark.modes("root")
+def test_a_state_directory_of_somebody_else_is_refused(fresh):
+    """Whoever owns it could write a record that names any process, for root to kill."""
+    server = fresh()
+    for uid, bits in ((54321, 0o755), (0, 0o775), (0, 0o1777)):
+        other = os.path.join(server.top, f"of-{uid}-{bits:o}")
+        os.mkdir(other)
+        os.chmod(other, bits)
+        os.chown(other, uid, 0)
+        done = server.bawn("serve", "--state", other, "--listen", "127.0.0.1:0")
+        assert done.returncode == 125 and "by others than root" in done.stderr, done
+        assert os.listdir(other) == []
+
+
 def test_a_second_server_on_the_same_state_is_refused(fresh):
     server = fresh()
     done = server.bawn("serve", "--state", server.state, "--listen", "127.0.0.1:0")

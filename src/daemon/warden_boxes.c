@@ -248,6 +248,10 @@ static int on_released(const struct provider_record *rec, void *arg)
 	if (r < 0)
 		return r;
 	m->rec = *rec;
+	/* Only now the api role may connect to its guest. */
+	if (m->b->c.api_uid != geteuid() &&
+		fchownat(s->dir, "guest.sock", m->b->c.api_uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
 	if (strcmp(s->id, rec->id) != 0 &&
 		renameat2(m->b->dir, s->id, m->b->dir, rec->id, RENAME_NOREPLACE) < 0)
 		return -errno;
@@ -329,7 +333,7 @@ static void refill(struct loop_timer *t)
 	if (b->spares_n >= b->c.spares || b->n >= BOXES_MAX)
 		return;
 	(void)snprintf(id, sizeof(id), "spare%dx%u", (int)getpid(), b->spares_made++);
-	if (warden_spare_make(b->dir, b->c.api_uid, &b->kind, id, &s, &err) < 0) {
+	if (warden_spare_make(b->dir, &b->kind, id, &s, &err) < 0) {
 		/* The next start says why, to somebody who asked. */
 		role_log(ROLE_LOG_WARN, "no spare", "error", err.msg);
 		return;
@@ -371,7 +375,7 @@ int warden_boxes_start(struct warden_boxes *b, const struct warden_message *m,
 	}
 	/* None, or one that died while it waited. */
 	if (r < 0) {
-		r = warden_spare_make(b->dir, b->c.api_uid, &m->spec, m->id, &s, err);
+		r = warden_spare_make(b->dir, &m->spec, m->id, &s, err);
 		if (r >= 0) {
 			tell_walls(s->walls, ret);
 			r = hand_out(b, s, m, err);

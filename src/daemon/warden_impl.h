@@ -49,7 +49,7 @@ struct warden_spare {
 };
 
 /* Make <boxes>/<id>/ with the guest's socket, and the sandbox behind it. -EEXIST. Blocks for ms. */
-int warden_spare_make(int boxes, uid_t api_uid, const struct warden_spec *spec, const char *id,
+int warden_spare_make(int boxes, const struct warden_spec *spec, const char *id,
 	struct warden_spare **ret, struct err *err);
 /* End it and remove what it had. */
 void warden_spare_discard(int boxes, struct warden_spare *take);

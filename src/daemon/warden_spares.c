@@ -20,8 +20,11 @@
 
 #define BACKLOG 64
 
-/* By way of the directory's descriptor: an address holds only 107 bytes. */
-static int listen_guest(int dir, uid_t api_uid, struct err *err)
+/*
+ * By way of the directory's descriptor: an address holds only 107 bytes. Ours alone until somebody
+ * claims it: what nobody can reach has nothing of an earlier visitor in it.
+ */
+static int listen_guest(int dir, struct err *err)
 {
 	AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -33,9 +36,6 @@ static int listen_guest(int dir, uid_t api_uid, struct err *err)
 	(void)umask(mask);
 	if (r < 0)
 		return err_sys(err, "make 'guest.sock'");
-	if (api_uid != geteuid() &&
-		fchownat(dir, "guest.sock", api_uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_sys(err, "give 'guest.sock' to the api role");
 	if (listen(fd, BACKLOG) < 0)
 		return err_sys(err, "listen on 'guest.sock'");
 	return TAKE_FD(fd);
@@ -83,9 +83,9 @@ void warden_spare_discard(int boxes, struct warden_spare *s)
 	warden_spare_free(s);
 }
 
-static int fill(struct warden_spare *s, const struct warden_spec *w, uid_t api_uid, struct err *err)
+static int fill(struct warden_spare *s, const struct warden_spec *w, struct err *err)
 {
-	AUTO_FD int sock = listen_guest(s->dir, api_uid, err);
+	AUTO_FD int sock = listen_guest(s->dir, err);
 	struct spec spec;
 	int r = sock;
 
@@ -99,7 +99,7 @@ static int fill(struct warden_spare *s, const struct warden_spec *w, uid_t api_u
 	return r;
 }
 
-int warden_spare_make(int boxes, uid_t api_uid, const struct warden_spec *spec, const char *id,
+int warden_spare_make(int boxes, const struct warden_spec *spec, const char *id,
 	struct warden_spare **ret, struct err *err)
 {
 	struct warden_spare *s;
@@ -116,7 +116,7 @@ int warden_spare_make(int boxes, uid_t api_uid, const struct warden_spec *spec, 
 	else if (fchmod(s->dir, 0711) < 0)
 		r = err_sys(err, "chmod 'boxes/%s'", id);
 	if (r >= 0)
-		r = fill(s, spec, api_uid, err);
+		r = fill(s, spec, err);
 	if (r < 0) {
 		struct provider_record left = {0};
 		struct err ignored;

@@ -421,6 +421,12 @@ def test_spares_are_nobodys_and_used_once(fresh):
     first = server.create()
     wait_for(lambda: sum(b.startswith("spare") for b in boxes(server)) == 3)
     before = set(boxes(server))
+    # Nobody but the warden may connect to a spare's guest, the api role neither.
+    for name in before:
+        guest = os.stat(os.path.join(server.state, "boxes", name, "guest.sock"))
+        owner = "warden" if name.startswith("spare") else "api"
+        assert guest.st_mode & 0o777 == 0o600
+        assert guest.st_uid == os.stat(f"/proc/{server.roles()[owner]}").st_uid
     assert [s["sandboxID"] for s in server.list()] == [first["sandboxID"]]
     made = [server.create() for _ in range(5)]
     names = {server.run(m, "hostname; cat /etc/hostname; grep -c $(hostname) /etc/hosts")[1] for m in made}

@@ -37,6 +37,17 @@ def end(channel, code=0, text=b""):
 RNG = random.Random(7)
 HUGE = b"\xff" * 64
 
+STARTED, EXIT, STREAMS = 2, 4, 4
+
+
+def started(channel, pid=7):
+    return message(channel, STARTED, struct.pack(f"<IB{STREAMS}Q", pid, 1, *[0] * STREAMS))
+
+
+def exited(channel, code=0):
+    return message(channel, EXIT, struct.pack(f"<iIBB{STREAMS + 3}Q", code, 0, 0, 0, *[0] * (STREAMS + 3)))
+
+
 # name -> what is sent for each request after BIND; it gets (channel, kind)
 LIES = {
     "noise": lambda c, k: RNG.randbytes(4096),
@@ -65,6 +76,13 @@ LIES = {
     **{f"message {n} full of zeros": (lambda n: lambda c, k: message(c, n, bytes(64)) + end(c))(n) for n in range(1, 10)},
     **{f"message {n}: a count of 4 billion": (lambda n: lambda c, k: message(c, n, struct.pack("<III", 1, 0xFFFFFFFF, 0)) + end(c))(n)
        for n in range(1, 10)},
+    "started a hundred times": lambda c, k: started(c) * 100 + exited(c) + end(c),
+    "ended and started again": lambda c, k: started(c) + exited(c) + started(c) + exited(c) + end(c),
+    "ended and never started": lambda c, k: exited(c) + end(c),
+    "output of what never started": lambda c, k: frame(DATA, c, b"z" * 1000, flags=1) * 3 + started(c)
+                                                 + frame(DATA, c, b"z" * 1000, flags=1) + exited(c) + end(c),
+    "an answer of each kind, twice": lambda c, k: b"".join(
+        message(c, n, bytes(size)) * 2 for n in range(1, 10) for size in (0, 8, 37, 58)) + end(c),
     "a million entries": lambda c, k: message(c, 6, bytes(200)) * 2000 + end(c),
 }
 
@@ -156,6 +174,17 @@ def requests(host, box):
         "CreateWatcher": lambda: host.rpc(box, "filesystem.Filesystem/CreateWatcher", {"path": "/"}, timeout=15),
         "Start": lambda: host.request("POST", "/process.Process/Start", framed,
                                       {**stream, "Connect-Timeout-Ms": "3000"}, key=None, timeout=15),
+        **{f"exec {kind}": (lambda kind: lambda: host.request(
+            "POST", f"/v1/sandboxes/{box['sandboxID']}/exec", {"argv": ["true"], "background": kind == "background"},
+            {"Accept": kind if "/" in kind else "application/json"}, timeout=15))(kind)
+           for kind in ("waited for", "background", "application/x-ndjson", "text/event-stream")},
+        "v1 read": lambda: host.request("GET", f"/v1/sandboxes/{box['sandboxID']}/files?path=/x", timeout=15),
+        "v1 write": lambda: host.request("PUT", f"/v1/sandboxes/{box['sandboxID']}/files?path=/x", b"data", timeout=15),
+        "v1 list": lambda: host.request("GET", f"/v1/sandboxes/{box['sandboxID']}/files/list?path=/", timeout=15),
+        "v1 processes": lambda: host.request("GET", f"/v1/sandboxes/{box['sandboxID']}/exec", timeout=15),
+        "v1 port": lambda: host.request("GET", f"/v1/sandboxes/{box['sandboxID']}/ports/80", timeout=15),
+        "a port": lambda: host.request("GET", "/", headers={"E2b-Sandbox-Id": box["sandboxID"], "E2b-Sandbox-Port": "8080"},
+                                       key=None, timeout=15),
         "read": lambda: host.request("GET", "/files?path=/x", headers=host.inside(box), key=None, timeout=15),
         "write": lambda: host.request("POST", "/files?path=/x", b"data",
                                       host.inside(box, **{"Content-Type": "application/octet-stream"}), key=None, timeout=15),

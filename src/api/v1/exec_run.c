@@ -236,7 +236,8 @@ static void got_started(struct run *u, struct frame_reader *b)
 	struct guest_started s = {0};
 	struct err err = {0};
 
-	if (!guest_started_get(b, &s) || !frame_ok(b)) {
+	/* Twice would be two answers to one request. */
+	if (u->has_started || !guest_started_get(b, &s) || !frame_ok(b)) {
 		lost(u);
 		return;
 	}

@@ -90,6 +90,7 @@ def test_exec_passes_output_input_and_status(bawn, box):
     assert fine(bawn("exec", "-w", "/tmp", "-e", "X=1", "-u", "root", box, "--", "sh", "-c",
                      "pwd; echo $X; id -u")) == "/tmp\n1\n0\n"
     assert bawn("exec", box, "--", "sh", "-c", "kill -TERM $$").returncode == 128 + 15
+    assert bawn("exec", box, "--", "sh", "-c", "kill -SYS $$").returncode == 128 + 31
     assert bawn("exec", box, "nosuchprogram").returncode == 127
     assert bawn("exec", box, "/etc").returncode == 126
     began = time.monotonic()

@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 int signals_number(const char *status)
@@ -32,11 +33,19 @@ int signals_number(const char *status)
 		{"terminated", SIGTERM},
 	};
 
+	uint64_t number = 0;
+
 	if (text_starts(status, "signal: "))
 		status += strlen("signal: ");
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		if (text_starts(status, table[i].name))
 			return table[i].number;
+	}
+	/* "signal 31": one that has no name there. */
+	if (text_starts(status, "signal ")) {
+		status += strlen("signal ");
+		if (text_scan_u64(&status, &number) == 0 && number > 0 && number <= 64)
+			return (int)number;
 	}
 	return 0;
 }

@@ -49,6 +49,9 @@ int store_event_later(struct store *s, const struct store_event *e, struct err *
 
 	if (e->detail && strlen(e->detail) > STORE_DETAIL_MAX)
 		return err_set(err, E2BIG, "event detail: at most %u bytes", STORE_DETAIL_MAX);
+	/* On a disk that stays full this one is lost: memory is not a bigger disk. */
+	if (s->late_n >= STORE_LATE_MAX && !s->is_open && store_settle(s, err) < 0)
+		return -err->code;
 	l = MEM_NEW(struct store_late);
 	l->e = (struct store_event){
 		.at_ms = e->at_ms ? e->at_ms : store_now_ms(),

@@ -2,7 +2,9 @@
 
 #include "store_fixture.h"
 
+#include <signal.h>
 #include <sqlite3.h>
+#include <sys/resource.h>
 
 struct seen {
 	char text[400];
@@ -150,12 +152,35 @@ static void many_late_events_do_not_pile_up(void)
 	fixture_done(&f);
 }
 
+/* Clients start commands on a full disk too. */
+static void late_events_that_cannot_be_written_do_not_pile_up(void)
+{
+	struct store_event e = {.tenant = "a", .actor = "x", .action = "late", .outcome = "ok"};
+	struct rlimit was, none;
+	struct fixture f;
+	int lost = 0;
+
+	fixture_init(&f);
+	CHECK_INT(getrlimit(RLIMIT_FSIZE, &was), 0);
+	none = (struct rlimit){0, was.rlim_max};
+	(void)signal(SIGXFSZ, SIG_IGN);
+	CHECK_INT(setrlimit(RLIMIT_FSIZE, &none), 0);
+	for (int i = 0; i < 400; i++)
+		lost += store_event_later(f.s, &e, &f.err) < 0;
+	CHECK_INT(setrlimit(RLIMIT_FSIZE, &was), 0);
+	CHECK(lost >= 400 - 256);
+	CHECK_INT(store_settle(f.s, &f.err), 0);
+	CHECK_INT(store_event_last(f.s), 256);
+	fixture_done(&f);
+}
+
 int main(void)
 {
 	RUN(events_are_read_by_tenant_sandbox_and_number);
 	RUN(an_event_of_nobody_can_be_told_too);
 	RUN(a_late_event_waits_for_the_next_transaction_and_keeps_its_place);
 	RUN(many_late_events_do_not_pile_up);
+	RUN(late_events_that_cannot_be_written_do_not_pile_up);
 	RUN(the_oldest_go_above_the_cap_and_numbers_go_on);
 	RUN(a_detail_has_a_cap);
 	return tap_done();

@@ -31,10 +31,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define BOXES_MAX   16384
 #define BACKLOG     64
@@ -73,8 +75,15 @@ struct warden_boxes {
 	struct warden_spare *spares[WARDEN_SPARES_MAX];
 	size_t spares_n;
 	unsigned spares_made;
+	unsigned salt; /* in the names of spares: a later warden may get our pid */
 	struct loop_timer refill;
 };
+
+/* A sandbox that was a spare keeps the leaf it got under that name: nobody may ask by it. */
+static bool is_spare(const char *id)
+{
+	return strncmp(id, "spare", 5) == 0;
+}
 
 static struct live *find(struct warden_boxes *b, const char *id)
 {
@@ -332,7 +341,8 @@ static void refill(struct loop_timer *t)
 
 	if (b->spares_n >= b->c.spares || b->n >= BOXES_MAX)
 		return;
-	(void)snprintf(id, sizeof(id), "spare%dx%u", (int)getpid(), b->spares_made++);
+	(void)snprintf(id, sizeof(id), "spare%dx%06xx%u", (int)getpid(), b->salt & 0xffffff,
+		b->spares_made++);
 	if (warden_spare_make(b->dir, &b->kind, id, &s, &err) < 0) {
 		/* The next start says why, to somebody who asked. */
 		role_log(ROLE_LOG_WARN, "no spare", "error", err.msg);
@@ -362,6 +372,8 @@ int warden_boxes_start(struct warden_boxes *b, const struct warden_message *m,
 		return err_set(err, ENOENT, "no tier '%s'; this server has: process", m->spec.tier);
 	if (strcmp(m->spec.template, "base") != 0)
 		return err_set(err, ENOENT, "no template '%s'", m->spec.template);
+	if (is_spare(m->id))
+		return err_set(err, EINVAL, "names like '%s' are the warden's own", m->id);
 	if (b->n >= BOXES_MAX)
 		return err_set(err, EBUSY, "there are %zu sandboxes already", b->n);
 	if (find(b, m->id))
@@ -407,7 +419,8 @@ void warden_boxes_stop(struct warden_boxes *b, const char *id, warden_stopped_fn
 		struct provider_record left = {0};
 
 		(void)snprintf(left.id, sizeof(left.id), "%s", id);
-		(void)remove_all(b, &provider_process, &left, &err);
+		if (!is_spare(id))
+			(void)remove_all(b, &provider_process, &left, &err);
 		stopped(id, &err, arg, number);
 		return;
 	}
@@ -538,6 +551,8 @@ int warden_boxes_open(
 		return err_sys(err, "list '%s'", path);
 	b = MEM_NEW(struct warden_boxes);
 	b->c = *c;
+	if (getrandom(&b->salt, sizeof(b->salt), 0) != (ssize_t)sizeof(b->salt))
+		b->salt = (unsigned)time(NULL);
 	b->refill.fire = refill;
 	b->dir = TAKE_FD(fd);
 	while ((e = readdir(d)))

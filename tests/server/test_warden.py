@@ -228,6 +228,23 @@ def test_boxes_outlive_the_warden_and_are_adopted(warden):
     assert warden.boxes() == set()
 
 
+@pytest.mark.modes("root")
+def test_a_name_that_a_box_came_up_under_kills_nobody(warden):
+    """A box that was a spare keeps the spare's leaf: whoever is to get that name must not end it."""
+    warden.spares = 1
+    warden.again()
+    first, second = warden.name + "n1", warden.name + "n2"
+    assert warden.ask("start", first, *SPEC)[0] == "ok"
+    until(lambda: [d for d in os.listdir(warden.state + "/boxes") if d.startswith("spare")])
+    assert warden.ask("start", second, *SPEC)[0] == "ok"
+    leaf = warden.record(second)["cgroup"]
+    assert leaf.startswith("bawn-box-spare")
+    # Of another kind, so that none is there and one would be made.
+    assert warden.ask("start", leaf[len("bawn-box-"):], "pids=63")[0] == "error"
+    assert warden.ask("stop", leaf[len("bawn-box-"):]) == ["ok"]
+    assert warden.ids() == {first, second} and warden.guest(second) == "pid 2 uid 0 ppid 1\n"
+
+
 def test_a_box_that_ends_by_itself_is_told_of(warden):
     box = warden.name + "c"
     assert warden.ask("start", box, *SPEC)[0] == "ok"

@@ -39,6 +39,7 @@ struct peer {
 struct api_keys {
 	uint64_t version;    /* of the store the cache speaks of */
 	uint64_t checked_ms; /* loop time at which that was looked at */
+	uint64_t own;        /* store_keys_changed() then */
 	struct cached cache[CACHE_SLOTS];
 	struct peer peers[PEER_SLOTS];
 };
@@ -99,14 +100,18 @@ static struct cached *slot_of(struct api_keys *k, const unsigned char *hash)
 	return &k->cache[((size_t)hash[0] << 8 | hash[1]) % CACHE_SLOTS];
 }
 
-/* Drop the cache if keys may have changed. Looking costs system calls: once in a millisecond. */
+/*
+ * Drop the cache if keys may have changed. To look for another process's doing costs system calls:
+ * once in a millisecond. What we did ourselves counts from the next request on.
+ */
 static void refresh(struct api *a)
 {
 	uint64_t now_ms = loop_now_ms(a->loop), version;
 
-	if (a->keys->checked_ms == now_ms)
+	if (a->keys->checked_ms == now_ms && a->keys->own == store_keys_changed(a->store))
 		return;
 	a->keys->checked_ms = now_ms;
+	a->keys->own = store_keys_changed(a->store);
 	version = store_version(a->store);
 	if (version == a->keys->version)
 		return;

@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -28,10 +29,15 @@ static _Noreturn void fail(const struct proc_plan *plan, const struct err *err)
 
 static void reset_signals(void)
 {
+	static const char by_default[64]; /* the kernel's sigaction: no handler, no flags */
 	sigset_t none;
 
+	/*
+	 * By the kernel's own call: the library keeps two signals to itself, and one that whoever
+	 * started us had ignored would stay so. KILL and STOP refuse, as they should.
+	 */
 	for (int sig = 1; sig < NSIG; sig++)
-		(void)signal(sig, SIG_DFL); /* KILL and STOP refuse, as they should */
+		(void)syscall(SYS_rt_sigaction, sig, &by_default, NULL, 8);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -168,6 +168,11 @@ uint64_t store_version(struct store *s)
 	return others << 32 | (s->keys_changed & UINT32_MAX);
 }
 
+uint64_t store_keys_changed(const struct store *s)
+{
+	return s->keys_changed;
+}
+
 int64_t store_now_ms(void)
 {
 	struct timespec ts;

@@ -29,6 +29,8 @@ int store_commit(struct store *s, struct err *err); /* on failure it was rolled 
 void store_rollback(struct store *s);
 /* A number that changes when another process wrote: caches look at it. */
 uint64_t store_version(struct store *s);
+/* The same for keys that this handle itself made or revoked; costs nothing. */
+uint64_t store_keys_changed(const struct store *s);
 
 /* ---- tenants and keys (store/keys.c) ---- */
 #define STORE_KEY_TEXT 45 /* "e2b_" + 40 hex + NUL */

@@ -58,6 +58,8 @@ static void tell(struct sandbox *sb, int code)
 
 static void link_free(struct sandbox_link *k)
 {
+	/* Over, and not yet told so: the mux would call into what is freed here. */
+	mux_drop(&k->bind);
 	loop_timer_cancel(k->sb->api->loop, &k->timer);
 	free(k);
 }

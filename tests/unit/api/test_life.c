@@ -10,6 +10,8 @@
 #include "tap.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 
 #define QUESTIONS_MAX 64
@@ -32,10 +34,12 @@ int warden_ask(struct warden_client *c, const struct warden_message *m, warden_a
 	return 0;
 }
 
+static const char *guest_socket = "/nonexistent/guest.sock";
+
 char *warden_guest_socket(const char *state, const char *id)
 {
 	(void)state, (void)id;
-	return strdup("/nonexistent/guest.sock");
+	return strdup(guest_socket);
 }
 
 char *warden_socket(const char *state)
@@ -605,6 +609,39 @@ static void a_guest_that_is_not_there_is_an_error(void)
 	stop_api();
 }
 
+/* It takes the binding, ends it and breaks the rules, all in one piece: the link goes while the
+ * channel of the binding waits to be told that it is over. */
+static void a_guest_that_binds_and_lies_at_once_is_gone(void)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	char id[SANDBOX_ID_MAX], said[3 * FRAME_HEADER + 10] = {0};
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), guest;
+
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s/guest", dir);
+	CHECK_INT(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	CHECK_INT(listen(listener, 1), 0);
+	guest_socket = at.sun_path;
+	start_api();
+	create_running(id);
+	link_code = 1;
+	sandbox_guest(made_sb, linked, NULL);
+	guest = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	frame_header(said, 2, FRAME_MESSAGE, 0, 1);
+	said[FRAME_HEADER] = MSG_OK;
+	frame_header(said + FRAME_HEADER + 2, 8, FRAME_END, 0, 1);
+	frame_header(said + 2 * FRAME_HEADER + 10, 0, FRAME_END, 0, 0);
+	CHECK_INT(write(guest, said, sizeof(said)), (ssize_t)sizeof(said));
+	for (int i = 0; i < 5; i++)
+		turn();
+	CHECK_INT(link_code, -ECONNRESET);
+	CHECK(!made_sb->guest && !made_sb->link);
+	stop_api();
+	(void)close(guest);
+	(void)close(listener);
+	(void)unlink(at.sun_path);
+	guest_socket = "/nonexistent/guest.sock";
+}
+
 static void failures_are_counted_per_address_and_forgiven(void)
 {
 	struct api_keys *k = api_keys_create();
@@ -662,6 +699,7 @@ int main(void)
 	FRESH(idle_ends_but_busy_does_not);
 	FRESH(a_timeout_moves_and_only_extends_if_asked);
 	FRESH(a_guest_that_is_not_there_is_an_error);
+	FRESH(a_guest_that_binds_and_lies_at_once_is_gone);
 	RUN(failures_are_counted_per_address_and_forgiven);
 	return tap_done();
 }

@@ -164,4 +164,7 @@ int store_webhook_create(struct store *s, struct store_webhook *w, struct err *e
 int store_webhook_each(struct store *s, const char *tenant,
 	int (*each)(const struct store_webhook *w, void *arg), void *arg, struct err *err);
 int store_webhook_update(struct store *s, const struct store_webhook *w, struct err *err);
+/* Only how far it has got: next, retry_at_ms, failures; is_off if it is set. What its owner said
+ * meanwhile stays. */
+int store_webhook_progress(struct store *s, const struct store_webhook *w, struct err *err);
 int store_webhook_remove(struct store *s, const char *tenant, int64_t id, struct err *err);

@@ -126,6 +126,26 @@ int store_webhook_update(struct store *s, const struct store_webhook *w, struct 
 	return r == 0 ? err_set(err, ENOENT, "no webhook %" PRId64, w->id) : 0;
 }
 
+int store_webhook_progress(struct store *s, const struct store_webhook *w, struct err *err)
+{
+	static const char sql[] =
+		"UPDATE webhooks SET next = ?, retry_at_ms = ?, failures = ?, is_off = is_off OR ?"
+		" WHERE tenant = ? AND id = ?";
+	AUTO_STATEMENT struct statement t = statement(s, sql);
+	int r;
+
+	bind_int(&t, w->next);
+	bind_int(&t, w->retry_at_ms);
+	bind_int(&t, w->failures);
+	bind_int(&t, w->is_off);
+	bind_text(&t, w->tenant);
+	bind_int(&t, w->id);
+	r = statement_run(&t, err);
+	if (r < 0)
+		return r;
+	return r == 0 ? err_set(err, ENOENT, "no webhook %" PRId64, w->id) : 0;
+}
+
 int store_webhook_remove(struct store *s, const char *tenant, int64_t id, struct err *err)
 {
 	static const char sql[] = "DELETE FROM webhooks WHERE tenant = ? AND id = ?";

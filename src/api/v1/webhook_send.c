@@ -118,7 +118,7 @@ static void save(struct hook *h)
 {
 	struct err err = {0};
 
-	if (store_webhook_update(h->api->store, &h->row, &err) < 0)
+	if (store_webhook_progress(h->api->store, &h->row, &err) < 0)
 		api_log("error", "", "webhook %" PRId64 ": %s", h->row.id, err.msg);
 }
 
@@ -277,9 +277,11 @@ static int consider(const struct store_event *e, void *arg)
 static void turn(struct hook *h)
 {
 	struct wanted w = {.h = h};
+	struct webhooks *ws = h->api->v1->webhooks;
 	struct err ignored = {0};
 
-	if (h->is_busy || h->row.is_off || h->api->v1->webhooks->in_flight >= IN_FLIGHT ||
+	/* Changed and not yet read again: it may be off, or go elsewhere. */
+	if (h->is_busy || h->row.is_off || ws->want_reload || ws->in_flight >= IN_FLIGHT ||
 		h->row.retry_at_ms > api_now_unix_ms())
 		return;
 	(void)store_event_each(

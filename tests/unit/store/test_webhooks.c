@@ -45,9 +45,19 @@ static void a_webhook_is_made_changed_and_removed_by_its_tenant(void)
 	CHECK_STR(got.actions, "sandbox.*");
 	CHECK(got.next == 9 && got.failures == 3 && got.retry_at_ms == 1234 && got.is_off);
 	store_webhook_done(&got);
+	/* A delivery that ends now knows another URL and nothing of its being off. */
+	got = (struct store_webhook){.id = w.id, .next = 10, .tenant = w.tenant, .url = w.secret};
+	CHECK_INT(store_webhook_progress(f.s, &got, &f.err), 0);
+	got = (struct store_webhook){0};
+	CHECK_INT(store_webhook_each(f.s, "acme", copy, &got, &f.err), 0);
+	CHECK_STR(got.url, "https://hooks.example/a");
+	CHECK_STR(got.secret, "s3cret");
+	CHECK(got.next == 10 && got.failures == 0 && got.retry_at_ms == 0 && got.is_off);
+	store_webhook_done(&got);
 	CHECK_INT(store_webhook_remove(f.s, "zeta", w.id, &f.err), -ENOENT);
 	CHECK_INT(store_webhook_remove(f.s, "acme", w.id, &f.err), 0);
 	CHECK_INT(store_webhook_update(f.s, &w, &f.err), -ENOENT);
+	CHECK_INT(store_webhook_progress(f.s, &w, &f.err), -ENOENT);
 	CHECK_INT(store_webhook_each(f.s, NULL, copy, &got, &f.err), 0);
 	CHECK(got.tenant == NULL);
 	store_webhook_done(&w);

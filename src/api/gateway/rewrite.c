@@ -53,10 +53,15 @@ static int add_field(struct buf *out, struct h1_text name, struct h1_text value)
 static bool is_secret(const struct h1_field *f)
 {
 	static const char *const names[] = {"e2b-traffic-access-token", "x-access-token", NULL};
+	struct h1_text v = f->value;
 
-	return is_one_of(f->name, names) ||
-	       (h1_is_nocase(f->name, "x-api-key") && f->value.n >= 4 &&
-		       memcmp(f->value.p, "e2b_", 4) == 0);
+	/* A key of ours, in either place where the API looks for one. */
+	if (h1_is_nocase(f->name, "authorization") && v.n > 7 &&
+		h1_is_nocase((struct h1_text){v.p, 7}, "Bearer "))
+		v = (struct h1_text){v.p + 7, v.n - 7};
+	else if (!h1_is_nocase(f->name, "x-api-key"))
+		return is_one_of(f->name, names);
+	return v.n >= 4 && memcmp(v.p, "e2b_", 4) == 0;
 }
 
 static bool is_passed_in(const struct h1_head *h, const struct h1_field *f)

@@ -208,7 +208,8 @@ static void heads_are_rewritten_both_ways(void)
 		"X-Hop\r\n"
 		"X-Hop: 1\r\nTE: trailers\r\nKeep-Alive: 5\r\nProxy-Authorization: x\r\n"
 		"E2B-Traffic-Access-Token: secret\r\nX-Access-Token: secret\r\n"
-		"X-API-Key: e2b_secret\r\nAuthorization: Bearer mine\r\nX-Forwarded-For: "
+		"X-API-Key: e2b_secret\r\nAUTHORIZATION: bearer e2b_secret\r\n"
+		"Authorization: Bearer mine\r\nX-Forwarded-For: "
 		"9.9.9.9\r\n"
 		"Upgrade: h2c\r\nContent-Length: 4\r\n\r\nbody");
 	CHECK_STR(got_text(&w),

@@ -366,7 +366,9 @@ static void linked(struct envd_call *c)
 	json_decref(msg);
 	if (c->is_over)
 		return;
-	/* A stream may last for days: what its request took goes now. */
+	/* A stream may last for days: what its request took goes now, also from the account
+	 * that all sandboxes share. */
+	envd_uncharge(c, buf_len(&c->body));
 	buf_done(&c->body);
 }
 

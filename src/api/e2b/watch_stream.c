@@ -86,6 +86,11 @@ static void linked(struct envd_call *c)
 	if (watch_put(c, &w, &of(c)->path))
 		(void)envd_ask(c, GUEST_WATCH, &w, ENVD_ASK_AND_SEND);
 	buf_done(&w.buf);
+	if (c->is_over)
+		return;
+	/* As for a process: the stream lasts, its request need not. */
+	envd_uncharge(c, buf_len(&c->body));
+	buf_done(&c->body);
 }
 
 static void body(struct envd_call *c, const char *p, size_t n)

@@ -32,6 +32,7 @@
 #define WRITE_MAX      (64u << 20) /* in one call, on top of CONN_QUEUE */
 #define DRAIN_MS       1000
 #define FLUSH_STALL_MS 30000
+#define FLUSH_STEP     (64u << 10) /* finishing: what a peer has to take in that time */
 
 struct conn {
 	struct loop_watch watch;
@@ -55,7 +56,10 @@ struct conn {
 	bool want_offer;
 	bool has_hup, at_eof, eof_told;
 	bool has_shutdown;
+	size_t flush_at; /* finishing: what was queued when linger was set */
 };
+
+static unsigned finishing_n; /* nobody's any more, and still with a descriptor */
 
 static struct conn *of_watch(struct loop_watch *w)
 {
@@ -81,6 +85,7 @@ static void set_dead(struct conn *c)
 	if (c->is_dead)
 		return;
 	c->is_dead = true;
+	finishing_n -= c->is_finishing;
 	loop_timer_cancel(c->loop, &c->linger);
 	(void)loop_watch_set(c->loop, &c->watch, 0, &ignored);
 	if (c->session)
@@ -370,16 +375,18 @@ static void linger_fire(struct loop_timer *t)
  * that may overtake our last bytes. */
 static void finish_some(struct conn *c)
 {
-	size_t before = buf_len(&c->out);
 	ssize_t n;
 
-	if (before > 0 && send_some(c, "", 0) < 0) {
+	if (buf_len(&c->out) > 0 && send_some(c, "", 0) < 0) {
 		set_dead(c);
 		return;
 	}
 	if (buf_len(&c->out) > 0) {
-		if (buf_len(&c->out) < before || c->linger.slot == 0)
+		/* A byte now and then is not reading. */
+		if (c->linger.slot == 0 || buf_len(&c->out) + FLUSH_STEP <= c->flush_at) {
+			c->flush_at = buf_len(&c->out);
 			loop_timer_set(c->loop, &c->linger, FLUSH_STALL_MS);
+		}
 		set_interest(c);
 		return;
 	}
@@ -405,6 +412,7 @@ void conn_finish(struct conn *c)
 	if (c->is_dead || c->is_finishing)
 		return;
 	c->is_finishing = true;
+	finishing_n++;
 	c->events = NULL;
 	if (c->failed != 0) {
 		set_dead(c);
@@ -412,6 +420,11 @@ void conn_finish(struct conn *c)
 	}
 	buf_done(&c->in);
 	loop_defer(c->loop, &c->work);
+}
+
+unsigned conn_finishing(void)
+{
+	return finishing_n;
 }
 
 void conn_abort(struct conn *c)

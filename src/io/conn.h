@@ -60,6 +60,8 @@ size_t conn_kept(const struct conn *c); /* bytes offered and not taken */
 /* Send what is queued, then close politely (FIN, drains unread input for up to a second). No
  * callback follows. */
 void conn_finish(struct conn *c);
+/* How many are at that, in this process: each still holds its descriptor. */
+unsigned conn_finishing(void);
 /* Close at once: RST for TCP. No callback follows. */
 void conn_abort(struct conn *c);
 

@@ -17,6 +17,7 @@
 
 #define ACCEPT_TURN    64
 #define RETRY_MS       100
+#define LEAVING_MS     10 /* full of connections on their way out: look again */
 #define DRAIN_FIRST_MS 500 /* draining: for the first request of a connection to come */
 
 /* ---- the graveyard ---- */
@@ -53,14 +54,25 @@ void http_bury(struct http_server *s, struct request *rq)
 
 /* ---- listening ---- */
 
+/* What is on its way out counts too: it has a descriptor until its peer has read all. */
+static bool is_full(const struct http_server *s)
+{
+	return s->conns_n + conn_finishing() >= s->conns_max;
+}
+
 static void listen_again(struct http_server *s)
 {
 	struct err ignored;
 
 	for (struct http_listener *l = s->listeners; l; l = l->next) {
-		bool is_full = s->conns_n >= s->conns_max || l->conns_n >= HTTP_LISTENER_CONNS_MAX;
-		bool want = !is_full && l->retry.slot == 0 && !s->is_draining;
+		bool has_room = !is_full(s) && l->conns_n < HTTP_LISTENER_CONNS_MAX;
+		bool want;
 
+		/* Nobody tells us when one of those is gone. */
+		if (is_full(s) && s->conns_n < s->conns_max && l->retry.slot == 0 &&
+			!s->is_draining)
+			loop_timer_set(s->loop, &l->retry, LEAVING_MS);
+		want = has_room && l->retry.slot == 0 && !s->is_draining;
 		(void)loop_watch_set(s->loop, &l->watch, want ? EPOLLIN : 0, &ignored);
 	}
 }
@@ -124,8 +136,7 @@ static void listener_ready(struct loop_watch *w, uint32_t events)
 	struct http_server *s = l->server;
 
 	(void)events;
-	for (int i = 0; i < ACCEPT_TURN && s->conns_n < s->conns_max &&
-			l->conns_n < HTTP_LISTENER_CONNS_MAX;
+	for (int i = 0; i < ACCEPT_TURN && !is_full(s) && l->conns_n < HTTP_LISTENER_CONNS_MAX;
 		i++) {
 		struct sockaddr_storage a = {0};
 		socklen_t n = sizeof(a);

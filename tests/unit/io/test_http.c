@@ -568,6 +568,33 @@ static void wait_ms(struct world *w, uint64_t ms)
 		(void)loop_once(w->loop, 5, &err);
 }
 
+static void what_nobody_reads_counts_until_it_is_gone(void)
+{
+	struct world w = make();
+	int first, second;
+
+	w.server->conns_max = 1;
+	first = world_connect(&w);
+	world_send(&w, first, "GET /stream" END "Connection: close\r\n\r\n");
+	CHECK(held != NULL);
+	for (int i = 0; i < 64; i++)
+		http_write(held, text, 65536);
+	http_end(held);
+	world_turn(&w);
+	CHECK_INT(w.server->conns_n, 0);
+	CHECK_INT(conn_finishing(), 1);
+	second = world_connect(&w);
+	world_send(&w, second, "GET /second" END "\r\n");
+	wait_ms(&w, 50);
+	CHECK_INT(world_receive(&w, second, text, sizeof(text)), 0);
+	(void)close(first);
+	wait_ms(&w, 50);
+	CHECK_INT(conn_finishing(), 0);
+	CHECK(world_receive(&w, second, text, sizeof(text)) > 0 && strstr(text, "/second"));
+	(void)close(second);
+	world_done(&w);
+}
+
 static void lack_of_descriptors_passes(void)
 {
 	struct world w = make();
@@ -705,6 +732,7 @@ int main(void)
 	RUN(abort_is_a_reset);
 	RUN(upgraded_connection_is_the_callers);
 	RUN(full_server_lets_others_wait);
+	RUN(what_nobody_reads_counts_until_it_is_gone);
 	RUN(lack_of_descriptors_passes);
 	RUN(slow_clients_are_let_go);
 	RUN(drain_waits_for_answers);

@@ -21,6 +21,7 @@
 #include <zlib.h>
 
 #define INFLATE_STEP     (64u << 10)
+#define INFLATE_TURN     32 /* steps before others get their turn */
 #define UPLOAD_FILES_MAX 1000
 #define METADATA_MAX     4096 /* all keys and values of a file: what ext4 can hold */
 #define METADATA_KEY_MAX 246  /* of an xattr's 255, less "user.e2b." */
@@ -38,6 +39,7 @@ struct upload {
 	bool is_inflated; /* the gzip stream stands at the end of a member */
 	bool is_whole;    /* the body was read to its end */
 	bool is_paused;
+	struct loop_timer turn; /* more to inflate, after the others */
 	enum file_state state;
 	bool has_entry; /* CLOSING: the guest named what it wrote */
 	z_stream z;
@@ -307,6 +309,26 @@ static bool drain(struct upload *u, struct buf *from)
 	return !u->call.is_over && buf_len(from) == 0;
 }
 
+/* A few kilobytes can become gigabytes: not all of it at once. */
+static void inflate_some(struct upload *u)
+{
+	int n = 0;
+
+	while (!is_blocked(u) && buf_len(&u->plain) == 0) {
+		if (n++ == INFLATE_TURN) {
+			loop_timer_set(u->call.api->loop, &u->turn, 0);
+			return;
+		}
+		if (!inflate_step(u))
+			return;
+	}
+}
+
+static void turn_due(struct loop_timer *t)
+{
+	pump((struct upload *)((char *)t - offsetof(struct upload, turn)));
+}
+
 /* As far as it goes; then read on, wait, or answer. */
 static void pump(struct upload *u)
 {
@@ -316,8 +338,7 @@ static void pump(struct upload *u)
 		return;
 	if (drain(u, &u->plain) && !is_blocked(u)) {
 		if (u->is_gzip)
-			while (!is_blocked(u) && buf_len(&u->plain) == 0 && inflate_step(u))
-				;
+			inflate_some(u);
 		else
 			(void)drain(u, &u->in);
 		is_empty = !u->call.is_over && buf_len(&u->plain) == 0 && buf_len(&u->in) == 0 &&
@@ -356,7 +377,7 @@ static void body_data(struct http_request *r, const char *p, size_t n, void *arg
 	if (u->is_gzip)
 		pump(u);
 	if (!u->call.is_over && !u->is_paused &&
-		(is_blocked(u) || buf_len(&u->in) > 0 || buf_len(&u->plain) > 0)) {
+		(is_blocked(u) || u->has_more || buf_len(&u->in) > 0 || buf_len(&u->plain) > 0)) {
 		u->is_paused = true;
 		envd_call_deadline(&u->call, ENVD_PATIENCE_MS); /* the guest takes nothing */
 		http_pause_body(r);
@@ -389,6 +410,7 @@ static void release(struct envd_call *c)
 {
 	struct upload *u = of(c);
 
+	loop_timer_cancel(c->api->loop, &u->turn);
 	if (u->is_gzip)
 		(void)inflateEnd(&u->z);
 	multipart_done(&u->form);
@@ -490,6 +512,7 @@ void envd_files_post(struct api *a, struct http_request *r, struct sandbox *sb)
 		return;
 	u = (struct upload *)envd_call_start(a, r, sb, ENVD_PLAIN, &ops);
 	u->claim = claim;
+	u->turn.fire = turn_due;
 	u->out.cap = 2u << 20;
 	(void)buf_add(&u->out, "[", 1);
 	(void)snprintf(u->call.user, sizeof(u->call.user), "%s", claim.user);

@@ -102,6 +102,7 @@ struct api_v1 {
 	struct follower *followers; /* events.c */
 	struct loop_timer tick;
 	uint64_t rescan_ms; /* loop time of the next look for execs without a watch; 0 = none */
+	size_t rescan_skip; /* open execs to pass over next time: they had their turn */
 	int64_t seen;       /* number of the last event told to followers */
 	struct webhooks *webhooks;
 	size_t held; /* bytes of output kept for answers that wait, of all runs */

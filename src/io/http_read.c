@@ -209,7 +209,8 @@ static void want_body(struct request *rq)
 		conn_write(hc->conn, go_on, sizeof(go_on) - 1);
 		rq->has_continued = true;
 	}
-	http_set_deadline(hc, body_ms(rq));
+	/* The client's end is told once: if that was before, nothing more will come. */
+	http_set_deadline(hc, hc->has_eof && conn_kept(hc->conn) == 0 ? 1 : body_ms(rq));
 	conn_resume(hc->conn);
 }
 

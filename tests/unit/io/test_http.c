@@ -568,6 +568,25 @@ static void wait_ms(struct world *w, uint64_t ms)
 		(void)loop_once(w->loop, 5, &err);
 }
 
+static void body_that_cannot_come_is_not_waited_for(void)
+{
+	struct world w = make();
+	int fd = world_connect(&w);
+
+	/* Its end was heard before anybody wanted the body. */
+	world_send(&w, fd, "POST /later" END "Content-Length: 5\r\n\r\n");
+	CHECK_INT(shutdown(fd, SHUT_WR), 0);
+	world_turn(&w);
+	if (!CHECK(held != NULL && gone_count == 0))
+		return;
+	http_patient_body(held);
+	http_stream_body(held, &up_sink, NULL);
+	wait_ms(&w, 20);
+	CHECK(ends_broken == 1 && gone_count == 1);
+	(void)close(fd);
+	world_done(&w);
+}
+
 static void what_nobody_reads_counts_until_it_is_gone(void)
 {
 	struct world w = make();
@@ -732,6 +751,7 @@ int main(void)
 	RUN(abort_is_a_reset);
 	RUN(upgraded_connection_is_the_callers);
 	RUN(full_server_lets_others_wait);
+	RUN(body_that_cannot_come_is_not_waited_for);
 	RUN(what_nobody_reads_counts_until_it_is_gone);
 	RUN(lack_of_descriptors_passes);
 	RUN(slow_clients_are_let_go);

@@ -73,11 +73,16 @@ static bool is_passed_in(const struct h1_head *h, const struct h1_field *f)
 	return !is_one_of(f->name, ours) && !is_secret(f) && !is_hop_by_hop(h, f);
 }
 
+/* By a unix socket, our own local one or another. */
+static bool is_by_socket(const char *peer)
+{
+	return strncmp(peer, "unix:", 5) == 0 || strncmp(peer, "local:", 6) == 0;
+}
+
 /* Only a proxy beside us (which ends TLS, say) is believed about where a request came from. */
 static bool is_near(const char *peer)
 {
-	return strncmp(peer, "127.", 4) == 0 || strcmp(peer, "::1") == 0 ||
-	       strncmp(peer, "unix:", 5) == 0;
+	return strncmp(peer, "127.", 4) == 0 || strcmp(peer, "::1") == 0 || is_by_socket(peer);
 }
 
 static int add_forwarded(const struct http_request *r, struct buf *out)
@@ -86,7 +91,7 @@ static int add_forwarded(const struct http_request *r, struct buf *out)
 	const struct h1_field *proto = h1_find(&r->head, "x-forwarded-proto");
 	const struct h1_field *as = h1_find(&r->head, "x-forwarded-host");
 	const struct h1_field *host = h1_find(&r->head, "host");
-	bool is_unix = strncmp(r->peer, "unix:", 5) == 0;
+	bool is_unix = is_by_socket(r->peer);
 	int e;
 
 	if (!is_near(r->peer))

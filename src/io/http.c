@@ -17,7 +17,7 @@
 
 #define ACCEPT_TURN    64
 #define RETRY_MS       100
-#define LEAVING_MS     10 /* full of connections on their way out: look again */
+#define LEAVING_MS     10  /* full of connections on their way out: look again */
 #define DRAIN_FIRST_MS 500 /* draining: for the first request of a connection to come */
 
 /* ---- the graveyard ---- */

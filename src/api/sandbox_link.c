@@ -15,11 +15,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #define BIND_MS 10000 /* a guest that does not answer by then is not there */
 #define IDLE_MS 60000
@@ -185,41 +183,13 @@ static int ask_bind(struct sandbox_link *k, struct err *err)
 	return r;
 }
 
-/* A state directory may lie deeper than a socket's address is long: then by a held directory. */
-static int address_of(const char *path, struct sockaddr_un *ret, int *ret_dir, struct err *err)
-{
-	AUTO_FREE char *dir = NULL;
-	const char *slash = strrchr(path, '/');
-
-	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	if (strlen(path) < sizeof(ret->sun_path)) {
-		(void)snprintf(ret->sun_path, sizeof(ret->sun_path), "%s", path);
-		return 0;
-	}
-	dir = strndup(path, (size_t)(slash - path));
-	*ret_dir = open(mem_must(dir), O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (*ret_dir < 0)
-		return err_sys(err, "open '%s'", dir);
-	(void)snprintf(
-		ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d%.40s", *ret_dir, slash);
-	return 0;
-}
-
 static int dial(struct sandbox *sb, struct err *err)
 {
 	AUTO_FREE char *path = warden_guest_socket(sb->api->config.state, sb->row.id);
-	AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	AUTO_FD int dir = -EBADF;
-	struct sockaddr_un to;
-
-	if (fd < 0)
-		return err_sys(err, "socket");
-	if (address_of(path, &to, &dir, err) < 0)
-		return -err->code;
 	/* A unix socket connects at once or not at all; EAGAIN is a full backlog. */
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
-		return err_sys(err, "connect to the guest of %s", sb->row.id);
-	return TAKE_FD(fd);
+	int fd = warden_connect(path, SOCK_STREAM, err);
+
+	return fd < 0 ? err_wrap(err, "guest of %s", sb->row.id) : fd;
 }
 
 static int link_open(struct sandbox *sb, struct err *err)

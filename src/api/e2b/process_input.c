@@ -288,7 +288,7 @@ void envd_send_input(struct api *a, struct http_request *r, struct sandbox *sb)
 	c = envd_call_start(a, r, sb, ENVD_UNARY, &ops);
 	if (!envd_timeout_ms(c, &ms))
 		return;
-	envd_call_deadline(c, ms);
+	envd_call_deadline(c, ms > 0 ? ms : ENVD_PATIENCE_MS); /* a process that never reads */
 	envd_call_collect(c, ENVD_INPUT_MAX);
 }
 

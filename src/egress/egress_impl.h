@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * egress/egress_impl - what the files of this directory share.
+ *
+ *   accept (box.c) -> flow.c: peek, find name and protocol, decide
+ *        |-- pass.c       dial, relay bytes (splice)
+ *        |-- intercept*.c TLS ended here or plain HTTP: each request decided by itself
+ *        |-- explicit.c   CONNECT, absolute-form HTTP, SOCKS5; then as above with the name they said
+ *        |-- inside.c     http://bawn.internal/
+ *        '-- refuse.c     403 where it is HTTP (also inside TLS), else a reset
+ *   datagram (box.c) -> stub.c: names to synthetic addresses, never a look-up
+ *   dial.c: resolve once (resolve.c), judge every address, connect to that very one
+ *
+ * Rules: a flow belongs to one box and one generation of its policy; all that waits (ask, dial) holds the flow
+ * and is told when it is cut. Nothing a box or an upstream sends is trusted or unbounded.
+ */
+#include "egress/egress.h"
+#include "egress/vault.h"
+#include "io/conn.h"
+
+#include <sys/queue.h>
+
+#define EGRESS_INTERNAL "bawn.internal"
+
+struct dialler;  /* dial.c */
+struct mint;     /* mint.h */
+struct pool;     /* pool.c: idle upstream connections, per box */
+struct name_map; /* names.c: synthetic addresses of a box */
+
+struct egress {
+	struct loop *loop;
+	struct egress_config config;
+	struct egress_events events;
+	void *arg;
+	struct dialler *dialler;
+	struct mint *mint; /* NULL: no CA, no intercept */
+	struct tls *upstream_tls;
+	struct vault *vault;
+	TAILQ_HEAD(, egress_box) boxes;
+	size_t boxes_n, flows_n, flows_max;
+	struct egress_totals totals;
+	uint64_t serial; /* of asks */
+};
+
+struct egress_flow; /* below */
+
+struct budget_state { /* of one rule, or of the whole policy; kept across generations by rule id */
+	char rule[96];
+	uint64_t bytes_up, bytes_down, requests;
+	uint64_t since_ms; /* monotonic */
+};
+
+struct egress_box {
+	struct egress *engine;
+	char id[EGRESS_ID_MAX];
+	char owner[64];
+	struct policy *policy;
+	uint64_t generation;
+	struct loop_watch tcp, dns;
+	struct name_map *names;
+	struct pool *pool;
+	TAILQ_HEAD(, egress_flow) flows;
+	size_t flows_n;
+	struct budget_state *budgets;
+	size_t budgets_n;
+	struct denial *violations; /* EGRESS_VIOLATIONS at most, identical ones counted */
+	size_t violations_n;
+	struct egress_usage *dests;
+	size_t dests_n;
+	TAILQ_HEAD(, ask) asks;
+	struct buf limits_json;
+	uint64_t expires_ms;
+	bool is_gone;
+	TAILQ_ENTRY(egress_box) link;
+};
+
+/* The part every kind of connection has; embedded first in its own struct. */
+struct egress_flow {
+	struct egress_box *box;
+	/* What it is about, as far as known. */
+	char name[POLICY_NAME_MAX + 1]; /* "" = a bare address */
+	struct address addr;            /* bare address, or the one dialled */
+	uint16_t port;
+	unsigned protocol;
+	const struct policy_rule *rule; /* that allowed it; of the box's current policy, or NULL */
+	struct address peer;            /* the box's end, to find the program */
+	uint16_t peer_port;
+	char program[256]; /* "" = not looked up */
+	uint64_t up, down;
+	/* Stop at once: called on cut, on the box's end and at shutdown; must call flow_done(). */
+	void (*cut)(struct egress_flow *f);
+	/*
+	 * Is it still allowed under the box's policy of now? NULL: flow_decide() with what is known here. An intercepted
+	 * connection asks for the request under way. Sets f->rule.
+	 */
+	bool (*still_allowed)(struct egress_flow *f);
+	TAILQ_ENTRY(egress_flow) link;
+};
+
+/* box.c */
+void flow_add(struct egress_flow *f, struct egress_box *b);
+/* Counts it, frees its place. The owner frees the memory by loop_defer(). */
+void flow_done(struct egress_flow *f);
+/* With what is known of f, plus method and path (NULL = unknown). */
+void flow_decide(const struct egress_flow *f, const char *method, const char *path,
+	struct policy_answer *ret);
+
+/* account.c */
+/* Charge and check; false: the budget of the rule or of the policy is used up (then deny by DENIAL_BUDGET). */
+bool account_bytes(struct egress_flow *f, uint64_t up, uint64_t down);
+bool account_request(struct egress_flow *f); /* also one new connection passed through */
+void account_latency(struct egress_flow *f, uint64_t us);
+/* Fill a denial from the flow; `why` NULL: the rule's reason or the kind's sentence. */
+void denial_fill(struct denial *d, enum denial_kind kind, const struct egress_flow *f,
+	const char *method, const char *path, const char *why);
+/* Record, count, tell the owner. */
+void violation_note(struct egress_box *b, const struct denial *d);
+
+/* ask.c: hold until somebody answers. */
+struct ask {
+	struct egress_ask pub;
+	struct egress_box *box;
+	struct loop_timer timer;
+	/* Called exactly once, from the loop, unless cancelled. */
+	void (*answered)(struct ask *a, bool is_allowed);
+	TAILQ_ENTRY(ask) link;
+};
+/* Embedded in the asker. -EMFILE past the cap: deny. A standing yes for this box answers from the loop. */
+int ask_start(struct ask *a, struct egress_flow *f, const struct denial *what, struct err *err);
+void ask_cancel(struct ask *a);
+
+/* dial.c: look up, judge, connect; also through the upstream proxy. */
+struct dial {
+	struct egress_flow *flow;
+	const char *name; /* of the flow, or NULL: flow->addr */
+	uint16_t port;
+	bool may_private;
+	/* fd >= 0 is the caller's, connected; flow->addr is where. Else kind and why. From the loop only. */
+	void (*done)(struct dial *d, int fd, enum denial_kind kind, const char *why);
+	void *impl;
+};
+void dial_start(struct dial *d);
+void dial_cancel(struct dial *d);
+
+/* Where a flow goes once its name, port and protocol are known; each takes the descriptor and flow's place. */
+struct flow_target {
+	char name[POLICY_NAME_MAX + 1];
+	struct address addr;
+	uint16_t port;
+	struct address peer;
+	uint16_t peer_port;
+	bool is_tls;
+};
+/* pass.c: the bytes still unread in the socket are the first to be relayed. */
+void pass_start(struct egress_box *b, int take_fd, const struct flow_target *t,
+	const struct policy_answer *why);
+/* intercept.c: is_tls: a ClientHello is waiting in the socket; else an HTTP head is. */
+void intercept_start(struct egress_box *b, int take_fd, const struct flow_target *t);
+/* refuse.c: is_http or is_tls: tell it by a 403; else reset. Records the violation itself. */
+void refuse_start(struct egress_box *b, int take_fd, const struct flow_target *t, bool is_http,
+	const struct denial *d);
+/* inside.c: answer one request for bawn.internal (any path); the caller owns the connection. */
+struct inside_answer {
+	int status;
+	const char *type;
+	struct buf body;
+};
+void inside_answer(struct egress_flow *f, const char *method, const char *path, const char *body,
+	size_t body_n, const char *accept, struct inside_answer *ret);

@@ -19,10 +19,13 @@
 struct context {
 	struct tls tls; /* first */
 	SSL_CTX *ctx;
+	tls_choose_fn choose; /* servers; NULL: one certificate for all */
+	void *arg;
 };
 
 struct session {
 	SSL *ssl;
+	char *peer;    /* for choose(); owned */
 	char why[200]; /* of the last failure */
 };
 
@@ -100,6 +103,7 @@ static void session_close(void *session)
 	struct session *s = session;
 
 	SSL_free(s->ssl);
+	free(s->peer);
 	free(s);
 }
 
@@ -141,6 +145,9 @@ static int session_open(
 	}
 	s = MEM_NEW(struct session);
 	s->ssl = ssl;
+	if (c->choose && peer)
+		s->peer = mem_strdup(peer);
+	(void)SSL_set_app_data(ssl, s);
 	*ret = s;
 	return 0;
 }
@@ -214,6 +221,35 @@ int tls_server(const char *cert_file, const char *key_file, struct tls **ret, st
 	if (r < 0) {
 		(void)tls_free(&c->tls);
 		return r;
+	}
+	*ret = &c->tls;
+	return 0;
+}
+
+static int choose_certificate(SSL *ssl, void *arg)
+{
+	struct context *c = arg;
+	struct session *s = SSL_get_app_data(ssl);
+	const char *asked = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+
+	return c->choose(ssl, asked, s->peer, c->arg);
+}
+
+int tls_server_choosing(tls_choose_fn choose, void *arg, struct tls **ret, struct err *err)
+{
+	static const unsigned char ours[] = "bawn";
+	struct context *c = make_context(TLS_server_method());
+
+	c->choose = choose;
+	c->arg = arg;
+	SSL_CTX_set_alpn_select_cb(c->ctx, choose_protocol, NULL);
+	SSL_CTX_set_cert_cb(c->ctx, choose_certificate, c);
+	/* One ticket, held by the client: nothing is kept here for connections that are gone. */
+	(void)SSL_CTX_set_session_cache_mode(c->ctx, SSL_SESS_CACHE_OFF);
+	(void)SSL_CTX_set_num_tickets(c->ctx, 1);
+	if (SSL_CTX_set_session_id_context(c->ctx, ours, sizeof(ours) - 1) != 1) {
+		(void)tls_free(&c->tls);
+		return fail(err, "sessions of", "a server");
 	}
 	*ret = &c->tls;
 	return 0;

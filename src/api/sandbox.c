@@ -363,6 +363,7 @@ int sandboxes_create(struct api *a, struct err *err)
 
 	a->sandboxes = MEM_NEW(struct api_sandboxes);
 	a->sandboxes->api = a;
+	a->sandboxes->look_ms = LINK_LOOK_MS;
 	return store_sandbox_each(a->store, states, load, a, err);
 }
 

@@ -12,6 +12,7 @@
 
 #define SANDBOX_BUCKETS  4096
 #define EVENTS_MS        50           /* so long may an event be in memory alone */
+#define LINK_LOOK_MS     30000        /* a guest is asked so often whether it is there */
 #define SANDBOX_SPEC_MAX (200u << 10) /* bytes of JSON */
 
 struct api_sandboxes {
@@ -22,6 +23,7 @@ struct api_sandboxes {
 	struct loop_timer audit;     /* the next reconcile */
 	struct loop_timer settle;    /* events of sandbox_event() are written then */
 	struct usage_sampler *sampler;
+	unsigned look_ms; /* between two looks at a link; fixed but for the tests */
 	struct api *api;
 };
 

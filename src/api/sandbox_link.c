@@ -2,11 +2,12 @@
 
 /*
  * The connection to a guest: one per sandbox, made when somebody needs it, bound before anybody
- * gets it, dropped after a minute without a channel.
+ * gets it, dropped after a minute without a channel, or when the guest has stopped answering: then
+ * everything that waits for it ends with an error instead of never.
  *
  *   none --(sandbox_guest)--> binding --(MSG_OK)--> bound: sb->guest is set
  *     ^                          |                    |
- *     +----(lost, 10 s)----------+------(lost, idle, killed)
+ *     +----(lost, 10 s)----------+------(lost, idle, silent, killed)
  *
  * What the guest says here is "fine" or it is not there: nothing of its bytes is kept.
  */
@@ -20,14 +21,15 @@
 #include <sys/socket.h>
 
 #define BIND_MS 10000 /* a guest that does not answer by then is not there */
-#define IDLE_MS 60000
 
 struct sandbox_link {
 	struct sandbox *sb;
 	struct mux *mux;
 	struct mux_channel bind;
-	struct loop_timer timer; /* binding: gives up; bound: looks whether it is idle */
+	struct mux_channel ping; /* open while an answer is owed */
+	struct loop_timer timer; /* binding: gives up; bound: looks whether it is idle or silent */
 	bool is_ok;              /* the guest took the binding */
+	bool was_idle;           /* at the last look */
 };
 
 struct sandbox_wait {
@@ -58,6 +60,7 @@ static void link_free(struct sandbox_link *k)
 {
 	/* Over, and not yet told so: the mux would call into what is freed here. */
 	mux_drop(&k->bind);
+	mux_drop(&k->ping);
 	loop_timer_cancel(k->sb->api->loop, &k->timer);
 	free(k);
 }
@@ -87,16 +90,69 @@ void sandbox_link_close(struct sandbox *sb)
 	tell(sb, -ECONNRESET);
 }
 
+static void drop_data(struct mux_channel *c, uint8_t stream, const char *p, size_t n)
+{
+	(void)c, (void)stream, (void)p, (void)n; /* no credit is given back: it stops by itself */
+}
+
+static void drop_message(struct mux_channel *c, uint16_t kind, struct frame_reader *body)
+{
+	(void)c, (void)kind, (void)body;
+}
+
+static void ping_closed(struct mux_channel *c, int code)
+{
+	(void)c, (void)code; /* not open any more: that is the answer, or mux_gone() follows */
+}
+
+/* Any answer will do, also a refusal. */
+static const struct mux_events ping_events = {
+	.message = drop_message,
+	.data = drop_data,
+	.closed = ping_closed,
+};
+
+static int ask_ping(struct sandbox_link *k, struct err *err)
+{
+	struct frame_writer w = {0};
+	int r = mux_open(k->mux, &k->ping, GUEST_PING, &w, &ping_events, k, err);
+
+	buf_done(&w.buf);
+	if (r == 0)
+		mux_end(&k->ping, 0, NULL);
+	return r;
+}
+
+static void look_later(struct sandbox_link *k)
+{
+	struct api *a = k->sb->api;
+
+	loop_timer_set(a->loop, &k->timer, a->sandboxes->look_ms);
+}
+
 static void timer_due(struct loop_timer *t)
 {
 	struct sandbox_link *k =
 		(struct sandbox_link *)((char *)t - offsetof(struct sandbox_link, timer));
+	bool is_owed = k->ping.mux, is_idle;
+	struct err err = {0};
 
-	if (!k->sb->guest || mux_channels(k->mux) == 0) {
+	is_idle = mux_channels(k->mux) == (is_owed ? 1 : 0);
+	if (!k->sb->guest || (is_idle && k->was_idle)) {
 		mux_close(k->mux);
 		return;
 	}
-	loop_timer_set(k->sb->api->loop, &k->timer, IDLE_MS);
+	k->was_idle = is_idle;
+	if (is_owed) {
+		api_log("error", "", "guest of %s does not answer: its link is dropped",
+			k->sb->row.id);
+		mux_close(k->mux);
+		return;
+	}
+	/* No room for one more channel: so many are under way that one of them will tell. */
+	if (!is_idle && ask_ping(k, &err) < 0)
+		api_log("warning", "", "guest of %s: %s", k->sb->row.id, err.msg);
+	look_later(k);
 }
 
 static void bind_message(struct mux_channel *c, uint16_t kind, struct frame_reader *body)
@@ -105,11 +161,6 @@ static void bind_message(struct mux_channel *c, uint16_t kind, struct frame_read
 
 	if (kind == MSG_OK && frame_ok(body))
 		k->is_ok = true;
-}
-
-static void bind_data(struct mux_channel *c, uint8_t stream, const char *p, size_t n)
-{
-	(void)c, (void)stream, (void)p, (void)n; /* no credit is given back: it stops by itself */
 }
 
 static void bind_ended(struct mux_channel *c, int code, const char *why)
@@ -136,13 +187,13 @@ static void bind_closed(struct mux_channel *c, int code)
 	}
 	sb->guest = k->mux;
 	metrics_link(sb->api, 1);
-	loop_timer_set(sb->api->loop, &k->timer, IDLE_MS);
+	look_later(k);
 	tell(sb, 0);
 }
 
 static const struct mux_events bind_events = {
 	.message = bind_message,
-	.data = bind_data,
+	.data = drop_data,
 	.ended = bind_ended,
 	.closed = bind_closed,
 };

@@ -609,38 +609,148 @@ static void a_guest_that_is_not_there_is_an_error(void)
 	stop_api();
 }
 
-/* It takes the binding, ends it and breaks the rules, all in one piece: the link goes while the
- * channel of the binding waits to be told that it is over. */
-static void a_guest_that_binds_and_lies_at_once_is_gone(void)
-{
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	char id[SANDBOX_ID_MAX], said[3 * FRAME_HEADER + 10] = {0};
-	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), guest;
+static struct sockaddr_un guest_at = {.sun_family = AF_UNIX};
+static int guest_listener;
 
-	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s/guest", dir);
-	CHECK_INT(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
-	CHECK_INT(listen(listener, 1), 0);
-	guest_socket = at.sun_path;
+/* A sandbox whose guest is us; returns our end. */
+static int play_guest(void)
+{
+	char id[SANDBOX_ID_MAX];
+
+	guest_listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)snprintf(guest_at.sun_path, sizeof(guest_at.sun_path), "%s/guest", dir);
+	CHECK_INT(bind(guest_listener, (struct sockaddr *)&guest_at, sizeof(guest_at)), 0);
+	CHECK_INT(listen(guest_listener, 1), 0);
+	guest_socket = guest_at.sun_path;
 	start_api();
 	create_running(id);
 	link_code = 1;
 	sandbox_guest(made_sb, linked, NULL);
 	/* cppcheck-suppress nullPointer ; nobody asks who calls */
-	guest = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-	frame_header(said, 2, FRAME_MESSAGE, 0, 1);
+	return accept4(guest_listener, NULL, NULL, SOCK_CLOEXEC);
+}
+
+static void stop_guest(int guest)
+{
+	stop_api();
+	(void)close(guest);
+	(void)close(guest_listener);
+	(void)unlink(guest_at.sun_path);
+	guest_socket = "/nonexistent/guest.sock";
+}
+
+/* MSG_OK and END on a channel, as the guest's answer to what it needs not think about. */
+static void guest_says_ok(int guest, uint32_t channel)
+{
+	char said[2 * FRAME_HEADER + 10] = {0};
+
+	frame_header(said, 2, FRAME_MESSAGE, 0, channel);
 	said[FRAME_HEADER] = MSG_OK;
-	frame_header(said + FRAME_HEADER + 2, 8, FRAME_END, 0, 1);
-	frame_header(said + 2 * FRAME_HEADER + 10, 0, FRAME_END, 0, 0);
+	frame_header(said + FRAME_HEADER + 2, 8, FRAME_END, 0, channel);
+	CHECK_INT(write(guest, said, sizeof(said)), (ssize_t)sizeof(said));
+}
+
+/* It takes the binding, ends it and breaks the rules, all in one piece: the link goes while the
+ * channel of the binding waits to be told that it is over. */
+static void a_guest_that_binds_and_lies_at_once_is_gone(void)
+{
+	char said[FRAME_HEADER];
+	int guest = play_guest();
+
+	guest_says_ok(guest, 1);
+	frame_header(said, 0, FRAME_END, 0, 0);
 	CHECK_INT(write(guest, said, sizeof(said)), (ssize_t)sizeof(said));
 	for (int i = 0; i < 5; i++)
 		turn();
 	CHECK_INT(link_code, -ECONNRESET);
 	CHECK(!made_sb->guest && !made_sb->link);
-	stop_api();
-	(void)close(guest);
-	(void)close(listener);
-	(void)unlink(at.sun_path);
-	guest_socket = "/nonexistent/guest.sock";
+	stop_guest(guest);
+}
+
+static int op_code;
+
+static void op_closed(struct mux_channel *c, int code)
+{
+	(void)c;
+	op_code = code;
+}
+
+/* Waits for something that never comes, on a link that is looked at often. */
+static void wait_for_guest(struct mux_channel *c)
+{
+	static const struct mux_events events = {.closed = op_closed};
+	struct frame_writer w = {0};
+	struct err err = {0};
+
+	op_code = -1;
+	CHECK_INT(mux_open(made_sb->guest, c, GUEST_USAGE, &w, &events, NULL, &err), 0);
+	buf_done(&w.buf);
+}
+
+static void a_guest_that_falls_silent_ends_what_waits_for_it(void)
+{
+	struct mux_channel c = {0};
+	int guest = play_guest();
+
+	a->sandboxes->look_ms = 10;
+	guest_says_ok(guest, 1);
+	while (link_code == 1)
+		turn();
+	CHECK_INT(link_code, 0);
+	wait_for_guest(&c);
+	for (int i = 0; i < 5000 && made_sb->link; i++) {
+		(void)usleep(1000);
+		turn();
+	}
+	CHECK_INT(op_code, ECONNRESET);
+	CHECK(!made_sb->guest && !made_sb->link);
+	stop_guest(guest);
+}
+
+/* The number of pings among what came; each is answered. */
+static unsigned answer_pings(int guest)
+{
+	static char bytes[65536];
+	static size_t have;
+	ssize_t n = recv(guest, bytes + have, sizeof(bytes) - have, MSG_DONTWAIT), used;
+	size_t at = 0;
+	unsigned pings = 0;
+	struct frame f;
+
+	have += n > 0 ? (size_t)n : 0;
+	while ((used = frame_parse(bytes + at, have - at, &f)) > 0) {
+		at += (size_t)used;
+		if (f.type != FRAME_OPEN || f.length < 2 || f.payload[0] != GUEST_PING)
+			continue;
+		guest_says_ok(guest, f.channel);
+		pings++;
+	}
+	have -= at;
+	memmove(bytes, bytes + at, have);
+	return pings;
+}
+
+static void a_guest_that_is_slow_but_there_is_waited_for(void)
+{
+	struct mux_channel c = {0};
+	unsigned pings = 0;
+	int guest = play_guest();
+
+	a->sandboxes->look_ms = 200;
+	guest_says_ok(guest, 1);
+	while (link_code == 1)
+		turn();
+	wait_for_guest(&c);
+	for (int i = 0; i < 5000 && pings < 4; i++) {
+		(void)usleep(1000);
+		turn();
+		pings += answer_pings(guest);
+	}
+	CHECK_INT(pings, 4);
+	CHECK_INT(op_code, -1);
+	CHECK(made_sb->guest != NULL);
+	mux_drop(&c);
+	stop_guest(guest);
 }
 
 static void failures_are_counted_per_address_and_forgiven(void)
@@ -701,6 +811,8 @@ int main(void)
 	FRESH(a_timeout_moves_and_only_extends_if_asked);
 	FRESH(a_guest_that_is_not_there_is_an_error);
 	FRESH(a_guest_that_binds_and_lies_at_once_is_gone);
+	FRESH(a_guest_that_falls_silent_ends_what_waits_for_it);
+	FRESH(a_guest_that_is_slow_but_there_is_waited_for);
 	RUN(failures_are_counted_per_address_and_forgiven);
 	return tap_done();
 }

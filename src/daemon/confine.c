@@ -47,17 +47,58 @@ static int allow(int ruleset, const char *path, unsigned access, struct err *err
 	return landlock_allow(ruleset, fd, access, err) < 0 ? err_wrap(err, "'%s'", path) : 0;
 }
 
+/* The egress role: roots that upstreams are verified by, names, nothing of the state but its own. */
+static const struct right egress_rights[] = {
+	{"/etc/ssl", LANDLOCK_READ},                   /* roots that upstreams are verified by */
+	{"/usr/lib/ssl", LANDLOCK_READ},               /* links into the former */
+	{"/usr/share/ca-certificates", LANDLOCK_READ}, /* what the links point to */
+	{"/etc/resolv.conf", LANDLOCK_READ},           /* who looks names up */
+	{"/proc/self", LANDLOCK_READ},                 /* own memory and descriptors */
+	{"/dev/null", LANDLOCK_READ | LANDLOCK_WRITE_FILE}, /* libraries open it */
+	{"/dev/urandom", LANDLOCK_READ}, /* OpenSSL, where getrandom is missing */
+};
+
+static int allow_all(int ruleset, const struct right *rights, size_t n, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < n; i++)
+		r = allow(ruleset, rights[i].path, rights[i].access, err);
+	return r;
+}
+
 static int enter_landlock(const char *state, struct err *err)
 {
 	AUTO_FD int ruleset = landlock_open(false, err); /* webhooks connect */
 	int r = ruleset;
 
-	for (size_t i = 0; r >= 0 && i < sizeof(host_rights) / sizeof(host_rights[0]); i++)
-		r = allow(ruleset, host_rights[i].path, host_rights[i].access, err);
+	if (r >= 0)
+		r = allow_all(
+			ruleset, host_rights, sizeof(host_rights) / sizeof(host_rights[0]), err);
 	for (size_t i = 0; r >= 0 && i < sizeof(state_rights) / sizeof(state_rights[0]); i++) {
 		AUTO_FREE char *path = text_format("%s/%s", state, state_rights[i].path);
 
 		r = allow(ruleset, path, state_rights[i].access, err);
+	}
+	return r < 0 ? r : landlock_enter(ruleset, err);
+}
+
+static int enter_landlock_egress(const struct confine_egress *c, struct err *err)
+{
+	const struct right own[] = {
+		{c->upstream_ca, LANDLOCK_READ}, /* roots instead of the system's */
+		{c->secrets, LANDLOCK_READ},     /* sealed values of a run */
+		{c->warden, LANDLOCK_READ},      /* the socket: new boxes' roads */
+	};
+	AUTO_FD int ruleset = landlock_open(false, err); /* connecting is what it is for */
+	int r = ruleset;
+
+	if (r >= 0)
+		r = allow_all(ruleset, egress_rights,
+			sizeof(egress_rights) / sizeof(egress_rights[0]), err);
+	for (size_t i = 0; r >= 0 && i < sizeof(own) / sizeof(own[0]); i++) {
+		if (own[i].path)
+			r = allow(ruleset, own[i].path, own[i].access, err);
 	}
 	return r < 0 ? r : landlock_enter(ruleset, err);
 }
@@ -69,8 +110,8 @@ static int limit(int resource, rlim_t value, struct err *err)
 	return setrlimit((__rlimit_resource_t)resource, &r) < 0 ? err_sys(err, "setrlimit") : 0;
 }
 
-/* Connections of clients and of guests: as many as the system lets us. */
-static void raise_files(void)
+/* Connections of clients, of guests and of boxes: as many as the system lets us. */
+void confine_raise_files(void)
 {
 	struct rlimit r;
 
@@ -80,11 +121,12 @@ static void raise_files(void)
 	(void)setrlimit(RLIMIT_NOFILE, &r);
 }
 
-int confine_api(const char *state, bool *ret_has_landlock, struct err *err)
+/* What goes for every role that reads strangers' bytes. */
+static int give_up(struct err *err)
 {
-	int r = limit(RLIMIT_CORE, 0, err); /* tokens are in memory */
+	int r = limit(RLIMIT_CORE, 0, err); /* tokens and keys are in memory */
 
-	raise_files();
+	confine_raise_files();
 	if (r >= 0)
 		r = limit(RLIMIT_NPROC, 0, err); /* it starts nothing */
 	/* The supervisor did both; said again for a role that was started by hand. */
@@ -95,10 +137,25 @@ int confine_api(const char *state, bool *ret_has_landlock, struct err *err)
 	/* No neighbour with our user id may read our memory. */
 	if (r >= 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		r = err_sys(err, "dumpable");
-	if (r < 0)
-		return err_wrap(err, "confine");
+	return r;
+}
+
+int confine_api(const char *state, bool *ret_has_landlock, struct err *err)
+{
+	int r = give_up(err);
+
 	*ret_has_landlock = landlock_abi() > 0;
-	if (!*ret_has_landlock)
-		return 0;
-	return enter_landlock(state, err) < 0 ? err_wrap(err, "confine") : 0;
+	if (r >= 0 && *ret_has_landlock)
+		r = enter_landlock(state, err);
+	return r < 0 ? err_wrap(err, "confine") : 0;
+}
+
+int confine_egress(const struct confine_egress *c, bool *ret_has_landlock, struct err *err)
+{
+	int r = give_up(err);
+
+	*ret_has_landlock = landlock_abi() > 0;
+	if (r >= 0 && *ret_has_landlock)
+		r = enter_landlock_egress(c, err);
+	return r < 0 ? err_wrap(err, "confine") : 0;
 }

@@ -259,7 +259,7 @@ static int start(struct server *s, struct options *o, struct err *err)
 static int make_ca(const struct options *o, struct err *err)
 {
 	struct mint *m = NULL;
-	int r = mint_open(o->engine.ca_dir, &m, err);
+	int r = mint_open(o->engine.ca_dir, o->engine.upstream_ca, &m, err);
 
 	m = mint_free(m);
 	return r;

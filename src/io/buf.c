@@ -8,6 +8,13 @@
 
 #define BUF_MIN 256
 
+static void release(struct buf *b)
+{
+	if (b->is_secret && b->p)
+		explicit_bzero(b->p, b->size);
+	free(b->p);
+}
+
 static size_t cap_of(const struct buf *b)
 {
 	return b->cap > 0 ? b->cap : BUF_CAP_DEFAULT;
@@ -39,7 +46,7 @@ static int grow(struct buf *b, size_t n)
 		return -ENOMEM;
 	if (len > 0)
 		memcpy(p, b->p + b->at, len);
-	free(b->p);
+	release(b);
 	b->p = p;
 	b->at = 0;
 	b->end = len;
@@ -108,7 +115,7 @@ void buf_eat(struct buf *b, size_t n)
 
 void buf_done(struct buf *b)
 {
-	free(b->p);
+	release(b);
 	b->p = NULL;
 	b->at = b->end = b->size = 0;
 }

@@ -15,11 +15,12 @@
 #include <stdint.h>
 
 struct buf {
-	char *p;     /* allocation, or NULL */
-	size_t at;   /* first unread byte */
-	size_t end;  /* behind the last byte */
-	size_t size; /* of the allocation */
-	size_t cap;  /* most unread bytes; 0 is BUF_CAP_DEFAULT */
+	char *p;        /* allocation, or NULL */
+	size_t at;      /* first unread byte */
+	size_t end;     /* behind the last byte */
+	size_t size;    /* of the allocation */
+	size_t cap;     /* most unread bytes; 0 is BUF_CAP_DEFAULT */
+	bool is_secret; /* zeroed before its memory is given back */
 };
 
 #define BUF_CAP_DEFAULT (1u << 20)

@@ -50,6 +50,7 @@ struct conn {
 	struct buf out;   /* not yet taken by the kernel */
 	int failed;       /* errno to be told by work(); 0 = none */
 	const char *what; /* was attempted */
+	size_t window;    /* CONN_HIGH, or less */
 	bool is_dead, is_finishing, is_paused;
 	bool is_blocked; /* the kernel's buffer is full: wait for EPOLLOUT */
 	bool is_high;    /* the owner owes a drained() */
@@ -130,7 +131,7 @@ static void set_interest(struct conn *c)
 		return;
 	if (c->is_finishing)
 		mask |= c->has_shutdown ? EPOLLIN | EPOLLRDHUP : 0;
-	else if (!c->is_paused && !c->at_eof && buf_len(&c->in) < CONN_HIGH)
+	else if (!c->is_paused && !c->at_eof && buf_len(&c->in) < c->window)
 		mask |= EPOLLIN | EPOLLRDHUP;
 	else if (!c->has_hup && !c->at_eof)
 		mask |= EPOLLRDHUP;
@@ -237,7 +238,7 @@ void conn_write(struct conn *c, const void *data, size_t n)
 	}
 	if (buf_add(&c->out, p, n) < 0)
 		fail_later(c, ENOBUFS, "queue the output");
-	if (buf_len(&c->out) > CONN_HIGH)
+	if (buf_len(&c->out) > c->window)
 		c->is_high = true;
 	loop_defer(c->loop, &c->work);
 }
@@ -261,7 +262,7 @@ static bool flush(struct conn *c)
 
 static void tell_drained(struct conn *c)
 {
-	if (c->is_dead || !c->is_high || buf_len(&c->out) >= CONN_LOW)
+	if (c->is_dead || !c->is_high || buf_len(&c->out) >= c->window / 4)
 		return;
 	c->is_high = false;
 	if (c->events && c->events->drained)
@@ -275,21 +276,21 @@ static char scratch[SCRATCH];
 
 static ssize_t fill(struct conn *c)
 {
-	size_t n = 0;
+	size_t n = 0, most = c->window < sizeof(scratch) ? c->window : sizeof(scratch);
 	ssize_t r;
 
 	if (!c->session) {
 		do
-			r = read(c->fd, scratch, sizeof(scratch));
+			r = read(c->fd, scratch, most);
 		while (r < 0 && errno == EINTR);
 		return r < 0 ? -errno : r;
 	}
 	c->tls_want = 0;
 	/* A record is 16 KiB at most: several at a time, as for a plain connection. */
-	while (n < sizeof(scratch)) {
+	while (n < most) {
 		uint32_t want = 0;
 
-		r = c->tls->read(c->session, scratch + n, sizeof(scratch) - n, &want);
+		r = c->tls->read(c->session, scratch + n, most - n, &want);
 		if (r > 0) {
 			n += (size_t)r;
 			continue;
@@ -361,7 +362,7 @@ static void flush_after_read(struct conn *c)
 static bool can_read(const struct conn *c)
 {
 	return !c->is_dead && !c->is_finishing && !c->is_paused && !c->at_eof &&
-	       buf_len(&c->in) < CONN_HIGH;
+	       buf_len(&c->in) < c->window;
 }
 
 /* ---- finishing ---- */
@@ -517,6 +518,16 @@ size_t conn_kept(const struct conn *c)
 	return buf_len(&c->in);
 }
 
+void conn_set_window(struct conn *c, size_t bytes)
+{
+	c->window = bytes < 4096 ? 4096 : bytes < CONN_HIGH ? bytes : CONN_HIGH;
+}
+
+void conn_set_secret(struct conn *c)
+{
+	c->out.is_secret = true;
+}
+
 void conn_set_events(struct conn *c, const struct conn_events *events, void *arg)
 {
 	c->events = events;
@@ -577,6 +588,7 @@ int conn_create(struct loop *l, int take_fd, struct tls *tls, bool is_server, co
 	c->session = session;
 	c->events = events;
 	c->arg = arg;
+	c->window = CONN_HIGH;
 	c->in.cap = CONN_HIGH + SCRATCH;
 	c->out.cap = CONN_QUEUE + WRITE_MAX;
 	c->work.run = work;

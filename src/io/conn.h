@@ -46,6 +46,14 @@ struct conn_events {
 int conn_create(struct loop *l, int take_fd, struct tls *tls, bool is_server, const char *peer,
 	const struct conn_events *events, void *arg, struct conn **ret, struct err *err);
 
+/*
+ * Take CONN_HIGH for this connection down to `bytes` (4 KiB at least): no more is read at once, kept, or
+ * queued before the owner is to stop; drained() comes below a quarter of it.
+ */
+void conn_set_window(struct conn *c, size_t bytes);
+/* What is sent holds secrets: its copies here are zeroed. */
+void conn_set_secret(struct conn *c);
+
 /* Another owner: later events go there, also what was kept; reads if paused. */
 void conn_set_events(struct conn *c, const struct conn_events *events, void *arg);
 

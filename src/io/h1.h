@@ -74,6 +74,8 @@ struct h1_body {
 	uint8_t digits;
 	uint16_t line_n; /* bytes of extension or trailer so far */
 	bool is_done;
+	struct buf
+		*trailers; /* if not NULL: gets their lines, each with its CRLF; set after init */
 };
 
 void h1_body_init(struct h1_body *b, const struct h1_head *h);

@@ -8,7 +8,7 @@
  *                                                       | ^
  *                                      NAME --:--> VALUE --CR--> VALUE_LF
  *
- * Trailers are checked like fields and dropped.
+ * Trailers are checked like fields, and dropped unless somebody wants them.
  */
 #include "io/h1.h"
 #include "io/h1_chars.h"
@@ -71,9 +71,16 @@ static bool size_lf_step(struct h1_body *b, char c)
 	return c == '\n';
 }
 
+static bool is_last_line(const struct h1_body *b, char c)
+{
+	return b->state == LAST_LF || (b->state == LINE && c == '\r');
+}
+
 static bool trailer_step(struct h1_body *b, char c)
 {
 	if (++b->line_n > TRAILERS_MAX)
+		return false;
+	if (b->trailers && !is_last_line(b, c) && buf_add(b->trailers, &c, 1) < 0)
 		return false;
 	switch (b->state) {
 	case LINE: b->state = c == '\r' ? LAST_LF : NAME; return c == '\r' || h1_is_token_char(c);

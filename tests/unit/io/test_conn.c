@@ -203,6 +203,28 @@ static void reader_that_takes_nothing_stops_the_sender(void)
 	done(&s, fd);
 }
 
+static void a_small_window_reads_and_queues_less(void)
+{
+	struct side s;
+	int fd = make(&s);
+	static char block[300000];
+	ssize_t n = 1;
+
+	conn_set_window(s.conn, 8192);
+	s.take = 1;
+	while (n > 0) { /* as much as the kernel holds */
+		n = send(fd, block, 65536, MSG_NOSIGNAL);
+		turn();
+	}
+	CHECK(conn_kept(s.conn) >= 8191 && conn_kept(s.conn) < 3 * 8192);
+	put(&s, block, sizeof(block));
+	CHECK(conn_queued(s.conn) > 8192);
+	while ((n = recv(fd, block, sizeof(block), 0)) > 0 || conn_queued(s.conn) > 0)
+		turn();
+	CHECK_INT(s.drained, 1);
+	done(&s, fd);
+}
+
 static void pause_holds_and_a_lost_peer_is_noticed(void)
 {
 	struct side s;
@@ -334,6 +356,7 @@ int main(void)
 	RUN(order_survives_large_and_small);
 	RUN(what_is_not_taken_is_offered_again);
 	RUN(reader_that_takes_nothing_stops_the_sender);
+	RUN(a_small_window_reads_and_queues_less);
 	RUN(pause_holds_and_a_lost_peer_is_noticed);
 	RUN(half_close_leaves_the_other_half);
 	RUN(finish_sends_all_before_it_ends);

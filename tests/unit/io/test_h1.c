@@ -304,6 +304,30 @@ static void long_extensions_and_trailers_are_refused(void)
 	CHECK_INT(oracle_read(text, (size_t)n + 5004, 100, false).verdict, ORACLE_BAD_BODY);
 }
 
+static void trailers_are_there_for_who_wants_them(void)
+{
+	static const char body[] = "3\r\nabc\r\n0\r\nA: 1\r\nDigest: x=y\r\n\r\nGET";
+	AUTO_BUF struct buf lines = {0};
+	struct h1_head h = {.framing = H1_CHUNKED};
+	struct h1_body b;
+	size_t at = 0;
+
+	h1_body_init(&b, &h);
+	b.trailers = &lines;
+	while (at < sizeof(body) - 1 && !b.is_done) {
+		const char *out;
+		size_t out_n;
+		ssize_t used = h1_body_feed(&b, body + at, 1, &out, &out_n);
+
+		if (!CHECK(used >= 0))
+			return;
+		at += (size_t)used;
+	}
+	CHECK(b.is_done && at == sizeof(body) - 1 - 3);
+	CHECK(buf_len(&lines) == 19 &&
+		memcmp(buf_data(&lines), "A: 1\r\nDigest: x=y\r\n", 19) == 0);
+}
+
 static void lists_are_searched_by_token(void)
 {
 	struct h1_text t = {"a, Bc ,\td,,", 11};
@@ -348,6 +372,7 @@ int main(void)
 	RUN(responses_are_framed_by_status_and_method);
 	RUN(malformed_responses_are_502);
 	RUN(long_extensions_and_trailers_are_refused);
+	RUN(trailers_are_there_for_who_wants_them);
 	RUN(lists_are_searched_by_token);
 	RUN(escapes_are_undone_or_refused);
 	RUN(query_is_searched_by_whole_names);

@@ -146,6 +146,32 @@ static int look_up(struct api *a, const char *text, struct api_caller *ret)
 	return 0;
 }
 
+uint64_t api_keys_version(struct api *a)
+{
+	refresh(a);
+	return a->keys->version + a->keys->own;
+}
+
+static int is_same(const struct store_key *k, void *arg)
+{
+	const struct api_caller *who = arg;
+
+	if (k->revoked_ms != 0 || strcmp(k->prefix, who->actor + strlen("key:")) != 0)
+		return 0;
+	return -EEXIST; /* enough seen */
+}
+
+bool api_caller_lives(struct api *a, const struct api_caller *who)
+{
+	struct api_caller copy = *who;
+	struct err err = {0};
+
+	if (!text_starts(who->actor, "key:"))
+		return true;
+	/* A store that cannot be read takes nothing away. */
+	return store_key_list(a->store, who->tenant, is_same, &copy, &err) != 0;
+}
+
 /* The key's text as sent, or "" if there is none that could be one. */
 static void presented(const struct http_request *r, char out[STORE_KEY_TEXT])
 {

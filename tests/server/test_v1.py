@@ -473,6 +473,30 @@ def test_events_as_they_happen_and_from_where_it_broke(v1, server):
     assert [e["action"] for e in page] == ["sandbox.start", "sandbox.kill"]
 
 
+def test_events_of_a_revoked_key_end_and_others_go_on(server):
+    mine = V1(server, server.make_key("revoker"))
+    other = mine("POST", "/keys", {"name": "other"}, status=201)
+
+    def follow(method, key):
+        conn = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        conn.request(method, "/v1/events?after=now", headers={
+            "X-API-KEY": key, "Accept": "text/event-stream"})
+        return conn, conn.getresponse()
+
+    cut, cut_stream = follow("GET", other["key"])
+    kept, kept_stream = follow("GET", mine.key)
+    mine("DELETE", f"/keys/{other['id']}", status=204)
+    assert cut_stream.read().decode().endswith(": the key was revoked\n\n")
+    mine("POST", "/keys", {"name": "third"}, status=201)
+    seen = [read_event(kept_stream)["event"] for _ in range(2)]
+    assert seen == ["key.revoke", "key.create"]
+    kept.close()
+    cut.close()
+    head, answer = follow("HEAD", mine.key)
+    assert answer.status == 200 and answer.read() == b""
+    head.close()
+
+
 # ---- keys -----------------------------------------------------------------------------------------
 
 def test_keys_of_the_own_tenant(server):

@@ -6,6 +6,7 @@
  * The store is the queue: a follower is a number, and whatever is behind it is sent as far as the
  * client reads. Last-Event-ID continues where a lost connection broke off, without gaps.
  */
+#include "api/auth.h"
 #include "api/v1/v1.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -22,9 +23,10 @@ struct follower {
 	struct api *api;
 	struct http_request *r;
 	struct follower *next, **prev;
-	char tenant[64];
+	struct api_caller who;
 	char sandbox[SANDBOX_ID_MAX]; /* "" = all */
 	int64_t after;
+	uint64_t keys;    /* version of the keys when its own was last seen to be good */
 	uint64_t sent_ms; /* loop time of the last bytes */
 };
 
@@ -65,8 +67,8 @@ static void advance(struct follower *f)
 
 	if (http_queued(f->r) > CONN_LOW)
 		return;
-	r = store_event_each(f->api->store, f->tenant, *f->sandbox ? f->sandbox : NULL, f->after,
-		BATCH, send_one, f, &err);
+	r = store_event_each(f->api->store, f->who.tenant, *f->sandbox ? f->sandbox : NULL,
+		f->after, BATCH, send_one, f, &err);
 	if (r < 0 && r != -EAGAIN)
 		api_log("error", f->r->id, "events: %s", err.msg);
 	if (loop_now_ms(f->api->loop) - f->sent_ms >= KEEPALIVE_MS) {
@@ -75,11 +77,33 @@ static void advance(struct follower *f)
 	}
 }
 
+/* False: its key was revoked, and it is gone. */
+static bool is_welcome(struct follower *f, uint64_t keys)
+{
+	static const char comment[] = ": the key was revoked\n\n";
+	struct http_request *r = f->r;
+
+	if (f->keys == keys)
+		return true;
+	f->keys = keys;
+	if (api_caller_lives(f->api, &f->who))
+		return true;
+	r->gone = NULL;
+	r->state = NULL;
+	http_write(r, comment, sizeof(comment) - 1);
+	http_end(r);
+	follower_free(f);
+	return false;
+}
+
 void v1_events_tick(struct api *a)
 {
+	uint64_t keys = a->v1->followers ? api_keys_version(a) : 0;
+
 	for (struct follower *f = a->v1->followers, *next; f; f = next) {
 		next = f->next;
-		advance(f);
+		if (is_welcome(f, keys))
+			advance(f);
 	}
 }
 
@@ -89,12 +113,17 @@ void v1_events_free(struct api *a)
 		follower_free(a->v1->followers);
 }
 
-static void follow(struct api *a, struct http_request *r, const char *tenant, const char *sandbox,
-	int64_t after)
+static void follow(struct api *a, struct http_request *r, const struct api_caller *who,
+	const char *sandbox, int64_t after)
 {
 	struct follower *f;
 	unsigned n = 0;
 
+	if (h1_is(r->head.method, "HEAD")) {
+		http_begin(r, 200, "text/event-stream", -1);
+		http_end(r);
+		return;
+	}
 	for (f = a->v1->followers; f; f = f->next)
 		n++;
 	if (n >= FOLLOWERS_MAX) {
@@ -107,7 +136,8 @@ static void follow(struct api *a, struct http_request *r, const char *tenant, co
 	f->r = r;
 	f->after = after;
 	f->sent_ms = loop_now_ms(a->loop);
-	(void)snprintf(f->tenant, sizeof(f->tenant), "%s", tenant);
+	f->who = *who;
+	f->keys = api_keys_version(a);
 	(void)snprintf(f->sandbox, sizeof(f->sandbox), "%s", sandbox);
 	f->next = a->v1->followers;
 	f->prev = &a->v1->followers;
@@ -182,7 +212,7 @@ void v1_events(struct api *a, struct http_request *r, const struct route_match *
 	if (q < 0)
 		api_reply_err(r, &err);
 	else if (v1_accepts(r, types) == 1)
-		follow(a, r, m->caller.tenant, sandbox, after);
+		follow(a, r, &m->caller, sandbox, after);
 	else
 		reply_page(a, r, m->caller.tenant, sandbox, after, limit);
 }

@@ -269,6 +269,14 @@ static void started(const struct warden_message *m, void *arg)
 {
 	struct sandbox *sb = arg;
 
+	/* Killed meanwhile: the answer to that is still to come, and settles the row. */
+	if (sb->row.state == SANDBOX_ENDING) {
+		struct err err = {0};
+
+		(void)err_set(&err, ECANCELED, "the sandbox was ended while it was made");
+		tell_made(sb, &err);
+		return;
+	}
 	sb->is_asked = false;
 	if (m->code == 0)
 		sandbox_is_up(sb, m);

@@ -187,32 +187,43 @@ static int list_one(const struct warden_message *m, void *arg)
 	return tell(l->c, &numbered);
 }
 
+static void on_settled(void *arg, uint64_t number)
+{
+	struct conn *c = arg;
+	struct warden_message m = {.op = WARDEN_LIST, .number = number};
+	struct listing listing = {c, number};
+
+	if (warden_boxes_each(warden.boxes, list_one, &listing) < 0)
+		close_conn(c);
+	else
+		answer(c, &m);
+}
+
+static void on_started(const struct warden_message *m, void *arg)
+{
+	answer(arg, m);
+}
+
 static void serve(struct conn *c, const struct warden_message *q)
 {
 	struct warden_message m = {.op = q->op, .number = q->number};
-	struct listing listing = {c, q->number};
 	struct err err = {0};
-	int r = 0;
 
 	memcpy(m.id, q->id, sizeof(m.id));
 	switch (q->op) {
-	case WARDEN_START: r = warden_boxes_start(warden.boxes, q, &m, &err); break;
-	case WARDEN_USAGE: r = warden_boxes_usage(warden.boxes, q->id, &m.usage, &err); break;
-	case WARDEN_LIST:
-		if (warden_boxes_each(warden.boxes, list_one, &listing) < 0) {
-			close_conn(c);
-			return;
-		}
+	case WARDEN_START: warden_boxes_start(warden.boxes, q, on_started, c); break;
+	case WARDEN_USAGE:
+		m.code = warden_boxes_usage(warden.boxes, q->id, &m.usage, &err);
+		if (m.code < 0)
+			m.err = err;
+		answer(c, &m);
 		break;
-	default:
-		warden_boxes_stop(warden.boxes, q->id, on_stopped, c, q->number);
-		return; /* answered when it is gone */
+	case WARDEN_LIST:
+		/* A start whose asker has gone would be in nobody's list: it is over first. */
+		warden_boxes_settle(warden.boxes, on_settled, c, q->number);
+		break;
+	default: warden_boxes_stop(warden.boxes, q->id, on_stopped, c, q->number); break;
 	}
-	if (r < 0) {
-		m.code = r;
-		m.err = err;
-	}
-	answer(c, &m);
 }
 
 static void on_packets(struct conn *c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * daemon/warden_boxes - the sandboxes of this installation: made, adopted, watched, ended.
+ * daemon/warden_boxes - the sandboxes of this installation: adopted, watched, ended.
  *
  *                    start, adopt         STOP                 pidfd fires
  *   (directory) ------------------> UP ----------> STOPPING -----------------+
@@ -31,18 +31,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #define BOXES_MAX   16384
-#define BACKLOG     64
 #define PATIENCE_MS 5000 /* from SIGKILL until an asker is told that it does not end */
 #define RETRY_MS    1000
-#define REFILL_MS   3 /* of quiet, before a spare is made */
 
 enum box_state { BOX_UP, BOX_STOPPING, BOX_OVER };
 
@@ -71,16 +65,11 @@ struct warden_boxes {
 	int dir; /* <state>/boxes */
 	struct live **v;
 	size_t n, room;
-	struct warden_spec kind; /* of the spares; no host name */
-	struct warden_spare *spares[WARDEN_SPARES_MAX];
-	size_t spares_n;
-	unsigned spares_made;
-	unsigned salt; /* in the names of spares: a later warden may get our pid */
-	struct loop_timer refill;
+	struct warden_starts *starts;
 };
 
 /* A sandbox that was a spare keeps the leaf it got under that name: nobody may ask by it. */
-static bool is_spare(const char *id)
+bool warden_is_spare(const char *id)
 {
 	return strncmp(id, "spare", 5) == 0;
 }
@@ -194,7 +183,8 @@ static void on_pidfd(struct loop_watch *w, uint32_t events)
 	(void)events;
 	(void)loop_watch_set(l->boxes->c.loop, &l->watch, 0, &ignored);
 	loop_timer_cancel(l->boxes->c.loop, &l->timer);
-	l->is_oom = was_oom(l, &si, is_ours);
+	/* Nobody asks why one ended that was told to. */
+	l->is_oom = l->state == BOX_UP && was_oom(l, &si, is_ours);
 	conclude(l);
 }
 
@@ -212,7 +202,7 @@ static void on_timer(struct loop_timer *t)
 }
 
 static int add(struct warden_boxes *b, const struct provider *p, const struct provider_record *rec,
-	int take_pidfd, struct err *err)
+	enum box_state state, int take_pidfd, struct err *err)
 {
 	struct live *l = MEM_NEW(struct live);
 	int r;
@@ -220,6 +210,7 @@ static int add(struct warden_boxes *b, const struct provider *p, const struct pr
 	l->rec = *rec;
 	l->provider = p;
 	l->boxes = b;
+	l->state = state;
 	l->pidfd = take_pidfd;
 	l->watch = (struct loop_watch){.fd = take_pidfd, .ready = on_pidfd};
 	l->timer.fire = on_timer;
@@ -238,165 +229,64 @@ static int add(struct warden_boxes *b, const struct provider *p, const struct pr
 	return 0;
 }
 
-/* ---- start ---- */
-
-struct making {
-	struct warden_boxes *b;
-	struct warden_spare *spare;
-	struct provider_record rec;
-};
-
-/* The record first, then the name: a directory that has a sandbox's name has its record. */
-static int on_released(const struct provider_record *rec, void *arg)
+int warden_boxes_add(struct warden_boxes *b, const struct provider *p,
+	const struct provider_record *rec, int take_pidfd, struct err *err)
 {
-	struct making *m = arg;
-	const struct warden_spare *s = m->spare;
-	struct err err;
-	int r = warden_record_write(s->dir, rec, s->walls, &err);
-
-	if (r < 0)
-		return r;
-	m->rec = *rec;
-	/* Only now the api role may connect to its guest. */
-	if (m->b->c.api_uid != geteuid() &&
-		fchownat(s->dir, "guest.sock", m->b->c.api_uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	if (strcmp(s->id, rec->id) != 0 &&
-		renameat2(m->b->dir, s->id, m->b->dir, rec->id, RENAME_NOREPLACE) < 0)
-		return -errno;
-	return 0;
+	return add(b, p, rec, BOX_UP, take_pidfd, err);
 }
 
-static void tell_walls(const struct wall_record *walls, struct warden_message *ret)
+void warden_boxes_bury(struct warden_boxes *b, const struct provider *p,
+	const struct provider_record *rec, int take_pidfd)
 {
-	for (int i = 0; i < WALL_COUNT; i++) {
-		ret->walls.requested[i] = (uint8_t)walls[i].requested;
-		ret->walls.enforced[i] = (uint8_t)walls[i].enforced;
-		(void)snprintf(ret->walls.detail[i], WARDEN_DETAIL_MAX, "%.*s",
-			WARDEN_DETAIL_MAX - 1, walls[i].detail);
-	}
-}
-
-/* Give a spare its owner. It is used up; on failure nothing of it is left. */
-static int hand_out(struct warden_boxes *b, struct warden_spare *take,
-	const struct warden_message *m, struct err *err)
-{
-	const struct provider *p = take->provider;
-	struct making making = {.b = b, .spare = take};
-	struct provider_record left = {0};
-	struct err ignored;
-	int pidfd = -EBADF;
-	int r = p->claim(
-		TAKE_PTR(take->held), m->id, m->spec.hostname, on_released, &making, &pidfd, err);
-
-	if (r >= 0)
-		r = warden_record_commit(take->dir, err);
-	if (r < 0)
-		closep(&pidfd);
-	else
-		r = add(b, p, &making.rec, pidfd, err);
-	if (r >= 0)
-		return 0;
-	/* Under which of the two names it is depends on how far it came. */
-	(void)remove_directory(b, take->id, &ignored);
-	if (making.rec.id[0] && r != -EEXIST)
-		(void)remove_all(b, p, &making.rec, &ignored);
-	(void)snprintf(left.id, sizeof(left.id), "%s", take->id);
-	(void)p->stop(&left, &ignored);
-	return r;
-}
-
-/* The oldest: none waits for ever. */
-static struct warden_spare *take_spare(struct warden_boxes *b)
-{
-	struct warden_spare *s = b->spares_n > 0 ? b->spares[0] : NULL;
-
-	if (s)
-		memmove(b->spares, b->spares + 1, --b->spares_n * sizeof(b->spares[0]));
-	return s;
-}
-
-/* From now on spares are of this kind: what was asked for last will be asked for next. */
-static void set_kind(struct warden_boxes *b, const struct warden_spec *spec)
-{
-	struct warden_spec kind = *spec;
-	struct warden_spare *s;
-
-	memset(kind.hostname, 0, sizeof(kind.hostname));
-	if (memcmp(&kind, &b->kind, sizeof(kind)) == 0)
-		return;
-	while ((s = take_spare(b)))
-		warden_spare_discard(b->dir, s);
-	b->kind = kind;
-}
-
-/* When nobody has asked for anything for a moment: spares yield to those who wait. */
-static void refill(struct loop_timer *t)
-{
-	struct warden_boxes *b =
-		(struct warden_boxes *)(void *)((char *)t - offsetof(struct warden_boxes, refill));
-	struct warden_spare *s = NULL;
-	char id[PROVIDER_ID_MAX];
 	struct err err = {0};
 
-	if (b->spares_n >= b->c.spares || b->n >= BOXES_MAX)
+	if (take_pidfd >= 0 && add(b, p, rec, BOX_STOPPING, take_pidfd, &err) >= 0)
 		return;
-	(void)snprintf(id, sizeof(id), "spare%dx%06xx%u", (int)getpid(), b->salt & 0xffffff,
-		b->spares_made++);
-	if (warden_spare_make(b->dir, &b->kind, id, &s, &err) < 0) {
-		/* The next start says why, to somebody who asked. */
-		role_log(ROLE_LOG_WARN, "no spare", "error", err.msg);
-		return;
-	}
-	b->spares[b->spares_n++] = s;
-	if (b->spares_n < b->c.spares)
-		loop_timer_set(b->c.loop, &b->refill, REFILL_MS);
+	/* Nobody would tell us of its end: wait for it here. */
+	if (remove_all(b, p, rec, &err) < 0)
+		role_log(ROLE_LOG_ERROR, "sandbox does not go", "sandbox", rec->id, "error",
+			err.msg);
 }
 
-void warden_boxes_close(struct warden_boxes *b)
+/* ---- start ---- */
+
+static int check_start(struct warden_boxes *b, const struct warden_message *m, struct err *err)
 {
-	struct warden_spare *s;
-
-	while ((s = take_spare(b)))
-		warden_spare_discard(b->dir, s);
-}
-
-int warden_boxes_start(struct warden_boxes *b, const struct warden_message *m,
-	struct warden_message *ret, struct err *err)
-{
-	struct warden_spare *s;
-	struct err why = {0};
-	int r = -ENOENT;
-
 	if (!provider_find(m->spec.tier))
 		return err_set(err, ENOENT, "no tier '%s'; this server has: process", m->spec.tier);
 	if (strcmp(m->spec.template, "base") != 0)
 		return err_set(err, ENOENT, "no template '%s'", m->spec.template);
-	if (is_spare(m->id))
+	if (warden_is_spare(m->id))
 		return err_set(err, EINVAL, "names like '%s' are the warden's own", m->id);
-	if (b->n >= BOXES_MAX)
+	if (b->n + warden_starts_count(b->starts) >= BOXES_MAX)
 		return err_set(err, EBUSY, "there are %zu sandboxes already", b->n);
-	if (find(b, m->id))
+	if (find(b, m->id) || warden_starts_has(b->starts, m->id))
 		return err_set(err, EEXIST, "sandbox '%s' is there already", m->id);
-	set_kind(b, &m->spec);
-	s = take_spare(b);
-	if (s) {
-		tell_walls(s->walls, ret);
-		r = hand_out(b, s, m, &why);
-		warden_spare_free(s);
+	if (warden_starts_count(b->starts) >= WARDEN_STARTS_MAX)
+		return err_set(
+			err, EBUSY, "%d sandboxes are being started already", WARDEN_STARTS_MAX);
+	return 0;
+}
+
+void warden_boxes_start(struct warden_boxes *b, const struct warden_message *q,
+	warden_started_fn started, void *arg)
+{
+	struct warden_message m = {.op = WARDEN_START, .number = q->number};
+	struct err err = {0};
+
+	if (check_start(b, q, &err) >= 0) {
+		warden_starts_ask(b->starts, q, started, arg);
+		return;
 	}
-	/* None, or one that died while it waited. */
-	if (r < 0) {
-		r = warden_spare_make(b->dir, &m->spec, m->id, &s, err);
-		if (r >= 0) {
-			tell_walls(s->walls, ret);
-			r = hand_out(b, s, m, err);
-			warden_spare_free(s);
-		}
-	}
-	if (r >= 0 && b->c.spares > 0)
-		loop_timer_set(b->c.loop, &b->refill, REFILL_MS);
-	return r;
+	memcpy(m.id, q->id, sizeof(m.id));
+	m.code = -err.code;
+	m.err = err;
+	started(&m, arg);
+}
+
+void warden_boxes_close(struct warden_boxes *b)
+{
+	warden_starts_close(b->starts);
 }
 
 /* ---- stop, usage, list ---- */
@@ -415,11 +305,15 @@ void warden_boxes_stop(struct warden_boxes *b, const char *id, warden_stopped_fn
 	struct live *l = find(b, id);
 	struct err err = {0};
 
+	if (!l && warden_starts_has(b->starts, id)) {
+		warden_starts_stop(b->starts, id, stopped, arg, number);
+		return;
+	}
 	if (!l) {
 		struct provider_record left = {0};
 
 		(void)snprintf(left.id, sizeof(left.id), "%s", id);
-		if (!is_spare(id))
+		if (!warden_is_spare(id))
 			(void)remove_all(b, &provider_process, &left, &err);
 		stopped(id, &err, arg, number);
 		return;
@@ -438,6 +332,7 @@ void warden_boxes_stop(struct warden_boxes *b, const char *id, warden_stopped_fn
 
 void warden_boxes_forget(struct warden_boxes *b, void *arg)
 {
+	warden_starts_forget(b->starts, arg);
 	for (size_t i = 0; i < b->n; i++) {
 		struct waiter **p = &b->v[i]->waiters;
 
@@ -464,6 +359,22 @@ int warden_boxes_usage(
 	return l->provider->usage(&l->rec, ret, err);
 }
 
+void warden_boxes_settle(struct warden_boxes *b, void (*settled)(void *arg, uint64_t number),
+	void *arg, uint64_t number)
+{
+	warden_starts_settle(b->starts, settled, arg, number);
+}
+
+void warden_tell_walls(const struct wall_record *walls, struct warden_message *ret)
+{
+	for (int i = 0; i < WALL_COUNT; i++) {
+		ret->walls.requested[i] = (uint8_t)walls[i].requested;
+		ret->walls.enforced[i] = (uint8_t)walls[i].enforced;
+		(void)snprintf(ret->walls.detail[i], WARDEN_DETAIL_MAX, "%.*s",
+			WARDEN_DETAIL_MAX - 1, walls[i].detail);
+	}
+}
+
 int warden_boxes_each(
 	struct warden_boxes *b, int (*each)(const struct warden_message *m, void *arg), void *arg)
 {
@@ -484,7 +395,7 @@ int warden_boxes_each(
 		if (dir >= 0)
 			(void)warden_record_read(dir, "record", &rec, walls, &ignored);
 		memcpy(m.id, l->rec.id, sizeof(m.id));
-		tell_walls(walls, &m);
+		warden_tell_walls(walls, &m);
 		r = each(&m, arg);
 	}
 	return r;
@@ -529,7 +440,7 @@ static void take_over(struct warden_boxes *b, const char *id)
 		p = provider_find(rec.tier); /* nobody was told of it */
 		left = rec;
 	}
-	if (pidfd >= 0 && add(b, p, &rec, pidfd, &err) >= 0)
+	if (pidfd >= 0 && add(b, p, &rec, BOX_UP, pidfd, &err) >= 0)
 		return;
 	if (remove_all(b, p, &left, &err) < 0)
 		role_log(ROLE_LOG_ERROR, "sandbox does not go", "sandbox", id, "error", err.msg);
@@ -551,10 +462,8 @@ int warden_boxes_open(
 		return err_sys(err, "list '%s'", path);
 	b = MEM_NEW(struct warden_boxes);
 	b->c = *c;
-	if (getrandom(&b->salt, sizeof(b->salt), 0) != (ssize_t)sizeof(b->salt))
-		b->salt = (unsigned)time(NULL);
-	b->refill.fire = refill;
 	b->dir = TAKE_FD(fd);
+	b->starts = warden_starts_create(c, b->dir, b);
 	while ((e = readdir(d)))
 		if (is_id(e->d_name))
 			take_over(b, e->d_name);

@@ -69,21 +69,31 @@ void warden_spare_free(struct warden_spare *s)
 	free(s);
 }
 
-static void remove_rest(int boxes, const struct warden_spare *s)
+void warden_spare_remove(int boxes, struct warden_spare *s)
 {
+	struct provider_record left = {0};
+	struct err ignored;
+
+	(void)snprintf(left.id, sizeof(left.id), "%s", s->id);
+	(void)s->provider->stop(&left, &ignored);
 	(void)unlinkat(s->dir, "guest.sock", 0);
 	(void)unlinkat(boxes, s->id, AT_REMOVEDIR);
-}
-
-void warden_spare_discard(int boxes, struct warden_spare *s)
-{
-	if (s->held)
-		s->provider->discard(TAKE_PTR(s->held));
-	remove_rest(boxes, s);
 	warden_spare_free(s);
 }
 
-static int fill(struct warden_spare *s, const struct warden_spec *w, struct err *err)
+static void on_made(struct provider_spare *take, const struct wall_record *walls,
+	const struct err *err, void *arg)
+{
+	struct warden_spare *s = arg;
+
+	s->making = NULL;
+	s->held = take;
+	memcpy(s->walls, walls, sizeof(s->walls));
+	s->up(s, err);
+}
+
+static int begin(
+	struct warden_spare *s, struct loop *l, const struct warden_spec *w, struct err *err)
 {
 	AUTO_FD int sock = listen_guest(s->dir, err);
 	struct spec spec;
@@ -94,12 +104,13 @@ static int fill(struct warden_spare *s, const struct warden_spec *w, struct err 
 	spec_init(&spec);
 	r = make_spec(w, &spec, err);
 	if (r >= 0)
-		r = s->provider->prepare(&spec, s->id, sock, s->walls, &s->held, err);
-	spec_done(&spec);
+		s->making = s->provider->begin(l, &spec, s->id, TAKE_FD(sock), on_made, s);
+	else
+		spec_done(&spec);
 	return r;
 }
 
-int warden_spare_make(int boxes, const struct warden_spec *spec, const char *id,
+int warden_spare_begin(struct loop *l, int boxes, const struct warden_spec *spec, const char *id,
 	struct warden_spare **ret, struct err *err)
 {
 	struct warden_spare *s;
@@ -116,15 +127,9 @@ int warden_spare_make(int boxes, const struct warden_spec *spec, const char *id,
 	else if (fchmod(s->dir, 0711) < 0)
 		r = err_sys(err, "chmod 'boxes/%s'", id);
 	if (r >= 0)
-		r = fill(s, spec, err);
+		r = begin(s, l, spec, err);
 	if (r < 0) {
-		struct provider_record left = {0};
-		struct err ignored;
-
-		(void)snprintf(left.id, sizeof(left.id), "%s", id);
-		(void)s->provider->stop(&left, &ignored);
-		remove_rest(boxes, s);
-		warden_spare_free(s);
+		warden_spare_remove(boxes, s);
 		return r;
 	}
 	*ret = s;

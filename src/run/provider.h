@@ -4,18 +4,22 @@
 /*
  * run/provider - what a tier must do to hold sandboxes for the server. One table per tier.
  *
- *   prepare  make a sandbox from a spec with a guest inside that listens on `listen_fd`
+ *   begin    make a sandbox from a spec with a guest inside that listens on `listen_fd`
+ *   abandon  no more of it: kill what is there so far
  *   claim    give it to somebody
+ *   discard  nobody wants it
  *   open     after a restart of the warden: find it again by its record
  *   stop     kill and remove everything it had; safe to repeat
  *   usage    what it has used so far
  *
+ * Several may be on their way up at once; what has to be waited for is waited for in the loop.
  * A claimed sandbox outlives the process that started it. Nothing above this header knows which
- * tier a sandbox has. Runs in: the warden; blocks for milliseconds.
+ * tier a sandbox has. Runs in: the warden.
  */
 #include "base/err.h"
 #include "core/spec.h"
 #include "core/wall.h"
+#include "io/loop.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,25 +43,46 @@ struct provider_usage {
 	bool has_cpu, has_memory, has_disk;
 };
 
-struct provider_spare; /* a sandbox that is up and nobody's */
+struct provider_making; /* a sandbox on its way up */
+struct provider_spare;  /* a sandbox that is up and nobody's */
+
+/*
+ * It is up, its guest running and its walls verified, for nobody yet: it dies with this process,
+ * or by discard. Or take is NULL, err says why, and nothing of it is left. From the loop, never
+ * from inside begin(), and once.
+ */
+typedef void (*provider_made_fn)(struct provider_spare *take, const struct wall_record *walls,
+	const struct err *err, void *arg);
+
+/*
+ * It outlives this process now; pidfd is its pid 1, owned by whoever is called. With err->code
+ * set it was not to be had: it is being killed, and stop() is due once pidfd fires.
+ */
+typedef void (*provider_claimed_fn)(int take_pidfd, const struct err *err, void *arg);
 
 struct provider {
 	const char *tier;
 	/*
-	 * Make a sandbox with its guest running and its walls verified, for nobody yet: it dies
-	 * with this process, or by discard. `id` names what the kernel holds of it.
+	 * Blocks for a millisecond or two, not until it is up. `id` names what the kernel holds of
+	 * it. The spec is emptied.
 	 */
-	int (*prepare)(const struct spec *spec, const char *id, int listen_fd,
-		struct wall_record walls[WALL_COUNT], struct provider_spare **ret, struct err *err);
+	struct provider_making *(*begin)(struct loop *l, struct spec *take, const char *id,
+		int take_listen_fd, provider_made_fn made, void *arg);
+	/*
+	 * Kill it and call nobody. *ret is what stop() needs once the returned pidfd, which the
+	 * caller owns, fires; at once if that is < 0.
+	 */
+	int (*abandon)(struct provider_making *take, struct provider_record *ret);
 	/*
 	 * Give it to somebody, with a name of its own. `released` is called with the record to be
-	 * kept; a negative return refuses. Afterwards it outlives this process. *ret_pidfd: its
-	 * pid 1, owned by the caller. The spare is used up, also on failure: then it is gone.
+	 * kept, before this returns; a negative return refuses. `claimed` is called once, from the
+	 * loop or from inside this call.
 	 */
-	int (*claim)(struct provider_spare *take, const char *id, const char *hostname,
-		int (*released)(const struct provider_record *rec, void *arg), void *arg,
-		int *ret_pidfd, struct err *err);
-	void (*discard)(struct provider_spare *take);
+	void (*claim)(struct loop *l, struct provider_spare *take, const char *id,
+		const char *hostname, int (*released)(const struct provider_record *rec, void *arg),
+		provider_claimed_fn claimed, void *arg);
+	/* As abandon(). */
+	int (*discard)(struct provider_spare *take, struct provider_record *ret);
 	/* Is what the record names still running? Its pidfd, or -ESRCH. */
 	int (*open)(const struct provider_record *rec, struct err *err);
 	/* Kill everything, wait until it is gone, remove its cgroup leaves. -EBUSY after 5 s. */

@@ -48,6 +48,7 @@ void spec_done(struct spec *s)
 	free(s->work_dir);
 	free(s->user);
 	free(s->hostname);
+	free(s->ca_dir);
 	free(s->profile);
 	strv_done(&s->policy);
 	strv_done(&s->argv);

@@ -50,13 +50,15 @@ struct spec {
 	enum spec_root root;
 	bool cow;           /* the working directory is copy-on-write */
 	bool want_loopback; /* lo is up inside, so that localhost servers work */
+	bool want_road;     /* all addresses lead to a pair of sockets for somebody outside */
 	bool allow_sudo;    /* setuid programs inside may gain root over the box's ids */
 	bool no_protect;    /* do not hold .git/hooks, rc files, IDE settings read-only */
 	char *cwd;          /* absolute; working directory inside; NULL = default of the root */
 	char *work_dir;     /* absolute; the caller's directory, shared with the box; NULL = none */
 	char *user;         /* name or number inside; NULL = default of the root */
 	char *hostname;     /* NULL = "bawn" */
-	char *profile;      /* name of the profile it came from, for the record; or NULL */
+	char *ca_dir;  /* want_road: absolute; its certificates are trusted inside; NULL = none */
+	char *profile; /* name of the profile it came from, for the record; or NULL */
 	struct strv policy; /* files this came from, absolute: a box must not write its own rules */
 	struct strv argv;   /* the command */
 	struct strv env;    /* K=V, set inside */

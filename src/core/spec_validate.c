@@ -224,6 +224,13 @@ static int check_walls(struct spec *s, struct err *err)
 			err, EINVAL, "--allow-sudo and wall 'nnp' exclude each other; keep one");
 	if (s->allow_sudo)
 		s->walls[WALL_NNP] = WALL_LEVEL_OFF;
+	if (s->want_road && s->walls[WALL_NET] == WALL_LEVEL_OFF)
+		return err_set(err, EINVAL,
+			"a road out needs wall 'net': without it there is nothing to be led "
+			"around");
+	if (s->want_road && !s->want_loopback)
+		return err_set(
+			err, EINVAL, "a road out needs the loopback: leave out --no-loopback");
 	if (s->cow && s->walls[WALL_ROOT] == WALL_LEVEL_OFF)
 		return err_set(err, EINVAL, "--cow needs the walls 'mount' and 'root'");
 	return check_limits(s, err);
@@ -243,6 +250,8 @@ int spec_validate(struct spec *s, struct err *err)
 		r = check_absolute("cwd", s->cwd, err);
 	if (r >= 0)
 		r = check_absolute("work_dir", s->work_dir, err);
+	if (r >= 0)
+		r = check_absolute("ca_dir", s->ca_dir, err);
 	for (size_t i = 0; r >= 0 && i < s->paths_n; i++)
 		r = check_path(s, i, err);
 	if (r >= 0 && s->cow && !s->work_dir)

@@ -29,6 +29,7 @@ void apply_init(struct apply *a, const struct plan *plan)
 		a->slots[i] = -EBADF;
 	a->root_fd = a->userns_fd = a->ruleset_fd = a->listener_fd = -EBADF;
 	a->mask_fds[0] = a->mask_fds[1] = -EBADF;
+	a->road = (struct road){-EBADF, -EBADF};
 }
 
 void apply_unpark(struct apply *a)
@@ -58,6 +59,8 @@ void apply_done(struct apply *a)
 	closep(&a->listener_fd);
 	closep(&a->mask_fds[0]);
 	closep(&a->mask_fds[1]);
+	closep(&a->road.tcp_fd);
+	closep(&a->road.dns_fd);
 }
 
 /* Directories every system has; a mount on one of them is gone with the old root. */
@@ -468,6 +471,7 @@ static int apply_op(struct apply *a, const struct op *op, struct err *err)
 			       ? err_sys(err, "set the host name")
 			       : 0;
 	case OP_LOOPBACK: return net_loopback_up(err);
+	case OP_ROAD: return road_make(&a->road, err);
 	case OP_SYSCTL: return do_sysctl(op, err);
 	case OP_OWN:
 		return lchown(op->path, op->uid, op->gid) < 0

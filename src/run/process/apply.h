@@ -9,6 +9,7 @@
  * and must not log: an error is one struct err through a socket.
  */
 #include "run/process/plan.h"
+#include "sys/road.h"
 
 struct apply {
 	const struct plan *plan;
@@ -18,6 +19,7 @@ struct apply {
 	bool in_userns;                 /* overlay needs user.* xattrs */
 	int root_fd;                    /* the new root once attached */
 	int mask_fds[2];                /* an attached mask: directory, file */
+	struct road road;               /* EARLY: for bawn; -EBADF once it has them */
 	int userns_fd;                  /* HOST: the box's user namespace, for id maps */
 	int ruleset_fd;                 /* COMMAND: Landlock rules collected so far */
 	int listener_fd;                /* COMMAND: seccomp notifications */

@@ -48,6 +48,7 @@ void box_init(struct box *b, const struct spec *wanted, const struct spec *spec,
 	b->plan.store_slot = -1;
 	b->facts.template_fd = -EBADF;
 	apply_init(&b->apply, &b->plan);
+	b->road = (struct road){-EBADF, -EBADF};
 	b->range_fd = b->init_fd = b->init_peer = b->command_fd = b->command_peer = -EBADF;
 	b->pidfd = b->listener_fd = b->master_fd = b->store_fd = b->signal_fd = b->janitor_fd =
 		-EBADF;
@@ -364,7 +365,7 @@ void box_done(struct box *b)
 {
 	int *fds[] = {&b->range_fd, &b->init_fd, &b->init_peer, &b->command_fd, &b->command_peer,
 		&b->pidfd, &b->listener_fd, &b->master_fd, &b->store_fd, &b->signal_fd,
-		&b->janitor_fd};
+		&b->janitor_fd, &b->road.tcp_fd, &b->road.dns_fd};
 
 	if (b->signal_fd >= 0)
 		(void)sigprocmask(SIG_SETMASK, &b->old_mask, NULL);
@@ -396,6 +397,8 @@ static int run_once(struct box *b, struct err *err)
 	}
 	if (r >= 0)
 		r = supervise(b, err);
+	if (b->o->road && b->has_road)
+		b->o->road->close(&b->result->violations, b->o->road->arg);
 	if (r >= 0)
 		explain_end(b);
 	if (box_unmake(b, &undo) < 0 && r >= 0) {

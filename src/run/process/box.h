@@ -22,6 +22,20 @@
 struct plan;
 struct machine;
 
+/* Who serves the road out of a box (spec.want_road); all in the process that makes the box. */
+struct box_road {
+	/*
+	 * Takes both descriptors, also on failure, which then is the box's. Returns one to poll
+	 * for reading; it stays the callee's.
+	 */
+	int (*open)(int take_tcp, int take_dns, void *arg, struct err *err);
+	/* It is readable. False: do not poll it any more. */
+	bool (*serve)(struct violation_list *v, void *arg);
+	/* Nothing of the box runs any more: say the last words. */
+	void (*close)(struct violation_list *v, void *arg);
+	void *arg;
+};
+
 struct box_options {
 	int stdio[3];        /* descriptors for the command; ttys among them become an own pty */
 	int exec_fd;         /* >= 0: start this (sealed memfd) instead of looking up argv[0] */
@@ -33,8 +47,9 @@ struct box_options {
 	 * poll its limits or clean up after it, and it has leaves of this name. NULL = not so.
 	 */
 	const char *resident;
-	char **environ;    /* the caller's environment, for pass_env */
-	bool want_explain; /* watch writes and connects, to explain refusals */
+	char **environ;              /* the caller's environment, for pass_env */
+	bool want_explain;           /* watch writes and connects, to explain refusals */
+	const struct box_road *road; /* NULL: nobody does, and every connection is refused */
 	/* Called once the command has been exec'd (its host pid); may be NULL. */
 	void (*started)(pid_t pid, void *arg);
 	void *arg;

@@ -33,12 +33,15 @@ struct box {
 	int master_fd;   /* the box's terminal */
 	int store_fd;    /* the box's tmpfs: usage at the end, copy-on-write */
 	int signal_fd;
-	int janitor_fd; /* closing it without a word makes the janitor clean up */
+	bool has_road;    /* o->road has been opened */
+	struct road road; /* of a resident box, until its maker takes it */
+	int janitor_fd;   /* closing it without a word makes the janitor clean up */
 	pid_t janitor;
 	sigset_t old_mask;
 	mode_t umask; /* the caller's */
 	struct timespec started;
 	bool was_crowded; /* no pids cgroup: the watchdog saw as many tasks as allowed */
+	uint32_t links;   /* pid 1 counted them in its network namespace */
 	struct wire_readback readback;
 	uint64_t own_namespaces[WIRE_NS_COUNT], box_namespaces[WIRE_NS_COUNT];
 	struct cgroup_limits limits; /* as the kernel tells them back */

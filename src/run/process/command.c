@@ -166,6 +166,7 @@ static void read_back(const struct box *b, const struct apply *a, struct wire_re
 	rb->gid = getgid();
 	rb->nice = getpriority(PRIO_PROCESS, 0);
 	rb->has_landlock = a->is_landlocked;
+	rb->links = b->links;
 }
 
 /* Along PATH, as a shell does; EACCES is remembered while looking on. */

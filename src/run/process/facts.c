@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "core/road_env.h"
 #include "run/process/box_impl.h"
 #include "sys/landlock.h"
 
@@ -253,6 +254,15 @@ static void find_subids(const struct spec *s, char **env, struct plan_facts *f)
 	f->subgid = gid;
 }
 
+static unsigned find_trust(const struct spec *s)
+{
+	unsigned found = 0;
+
+	for (size_t i = 0; s->want_road && s->ca_dir && plan_trust_path(i); i++)
+		found |= (access(plan_trust_path(i), F_OK) == 0 ? 1u : 0u) << i;
+	return found;
+}
+
 static bool wants_cgroup(const struct spec *s)
 {
 	return s->walls[WALL_MEMORY] != WALL_LEVEL_OFF || s->walls[WALL_CPU] != WALL_LEVEL_OFF ||
@@ -277,6 +287,7 @@ int facts_gather(
 	f.has_tty = is_terminal(o);
 	f.has_cpu_dir = access("/sys/devices/system/cpu/online", F_OK) == 0;
 	f.has_dpkg = is_base && access("/var/lib/dpkg/status", F_OK) == 0;
+	f.trust = find_trust(s);
 	r = is_base ? base_user(s, &f, err) : host_user(s, o->environ, &f, err);
 	if (r >= 0 && is_base) {
 		r = template_base(f.is_host_root, &f.template_dir, err);
@@ -370,6 +381,8 @@ int facts_environment(const struct spec *s, const struct plan_facts *f, char **c
 		r = env_set(ret, "XDG_CACHE_HOME", "/tmp/.cache", err);
 	if (r >= 0 && !is_base)
 		r = env_set(ret, "npm_config_cache", "/tmp/.npm", err);
+	if (r >= 0 && s->want_road)
+		r = road_env(s->ca_dir && s->walls[WALL_MOUNT] != WALL_LEVEL_OFF, ret, err);
 	if (r >= 0)
 		r = env_copy(
 			ret, caller_env, (const char *const *)s->pass_env.v, s->pass_env.n, err);

@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "run/process/box_impl.h"
+#include "sys/net.h"
 #include "sys/process.h"
 #include "sys/pty.h"
 #include "sys/sock.h"
@@ -119,7 +120,7 @@ static int open_terminal(struct box *b, int *ret_master, int *ret_slave, struct 
 static int announce(struct box *b, const struct apply *a, int master, struct err *err)
 {
 	struct wire w = {.type = WIRE_BOX};
-	int fds[2];
+	int fds[4];
 	size_t n = 0;
 
 	if (!b->facts.is_host_root && b->plan.store_slot >= 0) {
@@ -129,6 +130,11 @@ static int announce(struct box *b, const struct apply *a, int master, struct err
 	if (master >= 0) {
 		w.number |= 2;
 		fds[n++] = master;
+	}
+	if (a->road.tcp_fd >= 0) {
+		w.number |= 4;
+		fds[n++] = a->road.tcp_fd;
+		fds[n++] = a->road.dns_fd;
 	}
 	/* Nothing to hand over: bawn need not wake up for it. */
 	return n == 0 ? 0 : sock_send(b->init_peer, &w, sizeof(w), fds, n, err);
@@ -333,6 +339,8 @@ static int build(struct box *b, struct apply *a, struct err *err)
 	/* While bawn still makes mounts: what needs none, only the namespaces. */
 	int r = apply_side(a, OP_SIDE_EARLY, err);
 
+	if (r >= 0 && (b->plan.namespaces & CLONE_NEWNET))
+		r = net_links_up(&b->links, err);
 	if (r >= 0)
 		r = receive_mounts(b, a, err);
 	if (r >= 0)
@@ -370,7 +378,7 @@ static void hide_arguments(void)
 	memcpy(from, "bawn", n < 5 ? n - 1 : 4);
 }
 
-/* Only the store stays: masks are made of it. */
+/* Only the store stays: masks are made of it. No process of the box ever holds the road. */
 static void let_go_of_mounts(struct apply *a)
 {
 	int slot = a->plan->store_slot, store = slot >= 0 ? TAKE_FD(a->slots[slot]) : -EBADF;

@@ -60,6 +60,7 @@ enum op_kind {
 	OP_PIVOT,   /* pivot_root, old root detached */
 	OP_HOSTNAME,
 	OP_LOOPBACK,
+	OP_ROAD,     /* every address is local, and two sockets for whoever is outside */
 	OP_SYSCTL,   /* write text to path, a setting of the box's own namespaces */
 	OP_OWN,      /* path of the finished root to uid, gid */
 	OP_CGROUPNS, /* unshare the cgroup namespace once in the leaf */
@@ -123,6 +124,7 @@ struct plan_facts {
 	int template_fd;    /* keeps it there; -EBADF without */
 	bool has_cpu_dir;   /* /sys/devices/system/cpu */
 	bool has_dpkg;      /* /var/lib/dpkg */
+	unsigned trust;     /* want_road: which of plan_trust_path() are here, as bits */
 	bool has_tty;       /* one of the command's streams is a terminal */
 	bool is_resident;   /* outlives its maker: no listener, no polling, always a cgroup */
 	/* who the command runs as, inside */
@@ -155,6 +157,9 @@ struct plan {
 	struct strv argv, env;
 	char *cwd;
 };
+
+/* Where programs look for certificates they trust, the n-th; NULL past the last. */
+const char *plan_trust_path(size_t n);
 
 /* The box user of the base template, and the n-th path of it that is his; NULL past the last. */
 #define TEMPLATE_USER 1000

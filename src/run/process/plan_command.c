@@ -174,7 +174,8 @@ static void add_seccomp(struct plan *p, const struct spec *s, const struct plan_
 	struct op *op;
 
 	want_explain = want_explain && !f->is_resident;
-	if (want_explain && wanted(s, WALL_NET))
+	/* With a road a connect is not refused by itself: who decides tells. */
+	if (want_explain && wanted(s, WALL_NET) && !s->want_road)
 		flags |= SECCOMP_WATCH_CONNECT;
 	if (want_explain && s->root == SPEC_ROOT_HOST && wanted(s, WALL_ROOT))
 		flags |= SECCOMP_WATCH_WRITES | SECCOMP_WATCH_CONNECT;
@@ -207,6 +208,8 @@ int plan_add_command(struct plan *p, const struct spec *s, const struct plan_fac
 	}
 	if (wanted(s, WALL_NET) && s->want_loopback)
 		(void)plan_add(p, OP_LOOPBACK, OP_SIDE_EARLY, WALL_NET);
+	if (wanted(s, WALL_NET) && s->want_road)
+		(void)plan_add(p, OP_ROAD, OP_SIDE_EARLY, WALL_NET);
 	if (p->late_cgroupns)
 		(void)add(p, OP_CGROUPNS, WALL_CGROUPNS);
 	if (wanted(s, WALL_TTY))

@@ -8,6 +8,7 @@
  * mount namespace, whoever kills whom. Pure.
  */
 #include "base/mem.h"
+#include "core/road_env.h"
 #include "run/process/plan_build.h"
 #include "sys/mount.h"
 
@@ -26,6 +27,7 @@ struct builder {
 	enum op_side maker; /* who makes detached mounts: HOST as root, else INIT */
 	bool is_idmapped;
 	int store;
+	bool has_upper_etc; /* the store has root/u/etc already */
 };
 
 static bool is_base(const struct builder *b)
@@ -223,6 +225,7 @@ static void add_hostname(struct builder *b)
 	if (!name || strcmp(name, "bawn") == 0 || b->s->walls[WALL_UTS] == WALL_LEVEL_OFF)
 		return;
 	store_dir(b, "root/u/etc", 0755, false);
+	b->has_upper_etc = true;
 	upper_file(b, "etc/hostname", text_format("%s\n", name));
 	upper_file(b, "etc/hosts",
 		text_format("127.0.0.1 localhost\n127.0.1.1 %s\n"
@@ -469,6 +472,75 @@ static void add_masks(struct builder *b)
 	}
 }
 
+static const char *const trust_paths[] = {
+	"/etc/ssl/certs/ca-certificates.crt", /* Debian, Alpine, Arch; also of GnuTLS and Go */
+	"/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora and its kin */
+	"/etc/ssl/cert.pem",                  /* OpenSSL elsewhere */
+	"/etc/ssl/certs/java/cacerts",        /* Debian's Java */
+};
+#define TRUST_COUNT (sizeof(trust_paths) / sizeof(trust_paths[0]))
+
+const char *plan_trust_path(size_t n)
+{
+	return n < TRUST_COUNT ? trust_paths[n] : NULL;
+}
+
+static const char *trust_file(size_t i)
+{
+	return strstr(trust_paths[i], "java") ? "cacerts.jks" : "bundle.pem";
+}
+
+/*
+ * In the template a link in the box's own layer: a package that renews the file can put its own
+ * there. The variables (core/road_env) still name ours then.
+ */
+static void link_trust(struct builder *b)
+{
+	static const char *const dirs[] = {"root/u/etc", "root/u/etc/ssl", "root/u/etc/ssl/certs",
+		"root/u/etc/ssl/certs/java"};
+	bool has_java = b->f->trust & 1u << 3;
+
+	for (size_t i = b->has_upper_etc; i < sizeof(dirs) / sizeof(dirs[0]) - !has_java; i++)
+		store_dir(b, dirs[i], 0755, false);
+	b->has_upper_etc = true;
+	for (size_t i = 0; i < TRUST_COUNT; i++) {
+		struct op *op;
+
+		if (!(b->f->trust & 1u << i) || !text_starts(trust_paths[i], "/etc/ssl/certs/"))
+			continue;
+		op = plan_add(b->p, OP_SYMLINK, b->maker, WALL_ROOT);
+		op->slot = b->store;
+		op->path = text_format("root/u%s", trust_paths[i]);
+		op->text = text_format("%s/%s", ROAD_CA_DIR, trust_file(i));
+	}
+}
+
+/* Certificates of who looks into connections on the road, if asked to: public, and nobody's. */
+static void add_trust(struct builder *b)
+{
+	struct op *op;
+
+	if (!b->s->want_road || !b->s->ca_dir)
+		return;
+	op = make(b, OP_TREE, WALL_ROOT);
+	op->path = mem_strdup(b->s->ca_dir);
+	op->attrs = MOUNT_RDONLY | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC;
+	attach(b, op->slot, NULL, ROAD_CA_DIR, WALL_ROOT);
+	if (is_base(b)) {
+		link_trust(b);
+		return;
+	}
+	store_dir(b, "run/bawn-ca", 0755, false);
+	for (size_t i = 0; i < TRUST_COUNT; i++) {
+		if (!(b->f->trust & 1u << i))
+			continue;
+		op = make(b, OP_TREE, WALL_ROOT);
+		op->path = text_format("%s/%s", b->s->ca_dir, trust_file(i));
+		op->attrs = MOUNT_RDONLY | MOUNT_NOSUID | MOUNT_NODEV | MOUNT_NOEXEC;
+		attach(b, op->slot, NULL, trust_paths[i], WALL_ROOT);
+	}
+}
+
 static void add_tmp(struct builder *b)
 {
 	store_dir(b, "tmp", 01777, false);
@@ -521,6 +593,7 @@ int plan_add_filesystem(struct plan *p, const struct spec *s, const struct plan_
 	else
 		add_host_root(&b);
 	add_tmp(&b);
+	add_trust(&b);
 	add_dev(&b);
 	add_proc(&b);
 	add_sys(&b);

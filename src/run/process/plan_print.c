@@ -32,6 +32,7 @@ static const char *const kind_names[OP_COUNT] = {
 	[OP_PIVOT] = "pivot",
 	[OP_HOSTNAME] = "hostname",
 	[OP_LOOPBACK] = "loopback",
+	[OP_ROAD] = "road",
 	[OP_SYSCTL] = "sysctl",
 	[OP_OWN] = "own",
 	[OP_CGROUPNS] = "cgroupns",

@@ -25,11 +25,13 @@
 struct loop {
 	struct box *b;
 	struct err *err;
+	bool is_over;    /* only what is left in the sockets is read */
 	bool is_started; /* the command has been exec'd */
 	bool is_going;   /* READY came */
 	bool has_exit;   /* EXIT arrived */
 	bool is_terming, is_killing;
 	struct terminal *terminal;
+	int road_fd;          /* what o->road wants polled; -EBADF if nothing */
 	uint64_t deadline_ms; /* absolute, 0 = none */
 	uint64_t next_watch_ms;
 	uint64_t next_notice_ms; /* 0: now. A flood of notices is served in slices, not on end */
@@ -53,6 +55,22 @@ static void tell(struct box *b, enum wire_type type, int number)
 	(void)sock_send(b->init_fd, &w, sizeof(w), NULL, 0, &ignored);
 }
 
+static void open_road(struct loop *l, int take_tcp, int take_dns)
+{
+	struct box *b = l->b;
+
+	if (!b->o->road || l->is_over) {
+		/* Once nobody holds them, connections are refused. */
+		closep(&take_tcp);
+		closep(&take_dns);
+		return;
+	}
+	b->has_road = true;
+	l->road_fd = b->o->road->open(take_tcp, take_dns, b->o->road->arg, l->err);
+	if (l->road_fd < 0)
+		l->result = l->road_fd;
+}
+
 static void on_box(struct loop *l, const struct wire *w, int *fds, size_t n)
 {
 	struct box *b = l->b;
@@ -65,7 +83,10 @@ static void on_box(struct loop *l, const struct wire *w, int *fds, size_t n)
 	if ((w->number & 2) && k < n) {
 		b->master_fd = TAKE_FD(fds[k]);
 		terminal_open(l->terminal, b->o, b->master_fd);
+		k++;
 	}
+	if ((w->number & 4) && k + 1 < n)
+		open_road(l, TAKE_FD(fds[k]), TAKE_FD(fds[k + 1]));
 }
 
 static void on_exit_report(struct loop *l, const struct wire_exit *e)
@@ -292,6 +313,7 @@ enum {
 	ON_COMMAND,
 	ON_SIGNAL,
 	ON_LISTENER,
+	ON_ROAD,
 	ON_TERMINAL,
 	ON_COUNT = ON_TERMINAL + TERMINAL_POLLS
 };
@@ -310,6 +332,8 @@ static void on_events(struct loop *l, struct pollfd *p)
 		on_init(l);
 	if (p[ON_SIGNAL].revents & POLLIN)
 		on_signal(l);
+	if (p[ON_ROAD].revents && !b->o->road->serve(&b->result->violations, b->o->road->arg))
+		l->road_fd = -EBADF;
 	terminal_serve(l->terminal, &p[ON_TERMINAL]);
 	if (l->next_notice_ms && now_ms() >= l->next_notice_ms)
 		l->next_notice_ms = 0;
@@ -357,6 +381,7 @@ static void run_loop(struct loop *l)
 			[ON_SIGNAL] = {.fd = b->signal_fd, .events = POLLIN},
 			[ON_LISTENER] = {.fd = l->next_notice_ms ? -1 : b->listener_fd,
 				.events = POLLIN},
+			[ON_ROAD] = {.fd = l->road_fd, .events = POLLIN},
 		};
 
 		terminal_want(l->terminal, &p[ON_TERMINAL]);
@@ -394,7 +419,7 @@ static void conclude(struct loop *l)
 int supervise(struct box *b, struct err *err)
 {
 	static struct terminal terminal; /* two buffers: too large for the stack */
-	struct loop l = {.b = b, .err = err, .terminal = &terminal};
+	struct loop l = {.b = b, .err = err, .terminal = &terminal, .road_fd = -EBADF};
 
 	terminal_init(&terminal);
 	run_loop(&l);
@@ -410,7 +435,7 @@ int supervise(struct box *b, struct err *err)
 int supervise_collect_error(struct box *b, struct err *err)
 {
 	static struct terminal none;
-	struct loop l = {.b = b, .terminal = &none};
+	struct loop l = {.b = b, .terminal = &none, .road_fd = -EBADF, .is_over = true};
 	struct err theirs = {0};
 
 	terminal_init(&none);

@@ -35,6 +35,11 @@ static enum wall_verdict is(bool held)
 	return held ? WALL_VERDICT_ENFORCED : WALL_VERDICT_MISSING;
 }
 
+static uint64_t inside_number(const struct box *b, int i)
+{
+	return b->readback.namespaces[i] ? b->readback.namespaces[i] : b->box_namespaces[i];
+}
+
 static void namespaces(const struct box *b, struct wall_record *w)
 {
 	static const enum wall walls[WIRE_NS_COUNT] = {
@@ -49,13 +54,18 @@ static void namespaces(const struct box *b, struct wall_record *w)
 
 	for (int i = 0; i < WIRE_NS_COUNT; i++) {
 		uint64_t outside = b->own_namespaces[i];
-		uint64_t inside = b->readback.namespaces[i] ? b->readback.namespaces[i]
-							    : b->box_namespaces[i];
+		uint64_t inside = inside_number(b, i);
 		bool is_own = inside != 0 && outside != 0 && inside != outside;
 
 		set(&w[walls[i]], is(is_own), "%s:[%llu]", wire_namespace_names[i],
 			(unsigned long long)inside);
 	}
+	/* What is not in it: nothing that leads out is up. */
+	if (w[WALL_NET].enforced == WALL_VERDICT_ENFORCED)
+		set(&w[WALL_NET], is(b->readback.links <= 1), "net:[%llu], %s%s",
+			(unsigned long long)inside_number(b, WIRE_NS_NET),
+			b->spec->want_loopback ? "lo only" : "empty",
+			b->spec->want_road ? ", road" : "");
 }
 
 static void ids(const struct box *b, struct wall_record *w)

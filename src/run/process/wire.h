@@ -6,7 +6,7 @@
  *
  *   bawn                      pid 1 (init)                  command
  *    | START, mounts ----------->|                            |
- *    |<---------- BOX, store, pty|---- fork ----------------->|
+ *    |<---- BOX, store, pty, road|---- fork ----------------->|
  *    |                           |        (walls read back, a missing one is an ERR)
  *    |<------------------------------------- READY, listener -| execve: its socket closes
  *    | SIGNAL, TERM, KILL ------>|                            |
@@ -62,7 +62,7 @@ struct wire_readback {
 	int32_t no_new_privs, seccomp; /* /proc/self/status */
 	int32_t nice;
 	bool is_root_readonly, has_landlock, has_leaked_fd, has_foreign_tty;
-	uint32_t interfaces; /* network interfaces seen */
+	uint32_t links; /* network interfaces that are up */
 	bool are_kernel_files_masked;
 };
 

@@ -459,6 +459,22 @@ static void malformed_settings_name_what_is_accepted(void)
 	refused(&s, "absolute");
 }
 
+static void a_road_needs_a_network_of_its_own(void)
+{
+	struct spec s;
+	struct err err = {0};
+
+	good(&s);
+	s.want_road = true;
+	CHECK_INT(spec_validate(&s, &err), 0);
+	s.walls[WALL_NET] = WALL_LEVEL_OFF;
+	refused(&s, "needs wall 'net'");
+	good(&s);
+	s.want_road = true;
+	s.want_loopback = false;
+	refused(&s, "needs the loopback");
+}
+
 int main(void)
 {
 	RUN(defaults_require_isolation_and_prefer_limits);
@@ -482,6 +498,7 @@ int main(void)
 	RUN(a_required_limit_needs_a_value);
 	RUN(sudo_and_no_new_privs_exclude_each_other);
 	RUN(copy_on_write_needs_a_directory_and_a_root);
+	RUN(a_road_needs_a_network_of_its_own);
 	RUN(malformed_settings_name_what_is_accepted);
 	return tap_done();
 }

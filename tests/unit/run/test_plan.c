@@ -617,6 +617,40 @@ static void home_is_given_to_user_where_ids_are_subordinate(void)
 	done();
 }
 
+static void certificates_are_mounted_over_the_host_s_and_linked_in_the_base(void)
+{
+	as_user();
+	s.want_road = true;
+	s.ca_dir = mem_strdup("/ca/public");
+	f.trust = 1u << 0 | 1u << 3;
+	CHECK_INT(build(), 0);
+	CHECK_STR(maker_of("/run/bawn-ca")->path, "/ca/public");
+	CHECK(maker_of("/run/bawn-ca")->attrs & MOUNT_RDONLY);
+	CHECK_STR(maker_of("/etc/ssl/certs/ca-certificates.crt")->path, "/ca/public/bundle.pem");
+	CHECK_STR(maker_of("/etc/ssl/certs/java/cacerts")->path, "/ca/public/cacerts.jks");
+	CHECK(!find(OP_ATTACH, "/etc/ssl/cert.pem"));
+	CHECK(before(find(OP_ATTACH, "/run"), find(OP_ATTACH, "/run/bawn-ca")));
+	done();
+	as_root();
+	in_base(0);
+	s.want_road = true;
+	s.ca_dir = mem_strdup("/ca/public");
+	s.hostname = mem_strdup("other"); /* makes etc too: once is enough */
+	f.trust = 1u << 0;
+	CHECK_INT(build(), 0);
+	CHECK_STR(the(OP_SYMLINK, "root/u/etc/ssl/certs/ca-certificates.crt")->text,
+		"/run/bawn-ca/bundle.pem");
+	CHECK(find(OP_DIR, "root/u/etc") && !find_nth(OP_DIR, "root/u/etc", 1));
+	CHECK(!find(OP_DIR, "root/u/etc/ssl/certs/java"));
+	CHECK(!maker_of("/run/bawn-ca")->idmap);
+	done();
+	as_root();
+	s.ca_dir = mem_strdup("/ca/public");
+	CHECK_INT(build(), 0);
+	CHECK(!find(OP_ATTACH, "/run/bawn-ca"));
+	done();
+}
+
 int main(void)
 {
 	RUN(sides_come_in_order);
@@ -653,5 +687,6 @@ int main(void)
 	RUN(proc_dev_and_sys_that_are_off_are_the_host_s);
 	RUN(a_host_name_of_its_own_is_in_the_boxs_hosts);
 	RUN(home_is_given_to_user_where_ids_are_subordinate);
+	RUN(certificates_are_mounted_over_the_host_s_and_linked_in_the_base);
 	return tap_done();
 }

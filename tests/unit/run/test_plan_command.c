@@ -312,6 +312,25 @@ static void a_printed_plan_names_side_wall_and_operation(void)
 	done();
 }
 
+static void the_road_comes_after_the_loopback_and_ends_the_watch_on_connects(void)
+{
+	as_user();
+	in_base(1000);
+	CHECK_INT(build(), 0);
+	CHECK(find(OP_ROAD, NULL) == NULL);
+	CHECK(p.seccomp_flags & SECCOMP_WATCH_CONNECT);
+	done();
+	as_user();
+	in_base(1000);
+	s.want_road = true;
+	CHECK_INT(build(), 0);
+	CHECK_INT(the(OP_ROAD, NULL)->side, OP_SIDE_EARLY);
+	CHECK_INT(the(OP_ROAD, NULL)->wall, WALL_NET);
+	CHECK(before(find(OP_LOOPBACK, NULL), find(OP_ROAD, NULL)));
+	CHECK(!(p.seccomp_flags & SECCOMP_WATCH_CONNECT));
+	done();
+}
+
 static void every_kind_and_side_has_a_name(void)
 {
 	for (int i = 0; i < OP_COUNT; i++)
@@ -341,6 +360,7 @@ int main(void)
 	RUN(too_many_mounts_are_refused);
 	RUN(too_many_operations_are_refused);
 	RUN(a_printed_plan_names_side_wall_and_operation);
+	RUN(the_road_comes_after_the_loopback_and_ends_the_watch_on_connects);
 	RUN(every_kind_and_side_has_a_name);
 	return tap_done();
 }

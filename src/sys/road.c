@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * sys/road - routes, filter and sockets of the only way out. Runs in: pid 1 of a box before anything
- * of the tenant does; the warden (again, after it was killed).
+ * sys/road - routes, filter and sockets of the only way out.
+ *
+ * Runs in: pid 1 of a box before anything of the tenant does; the warden (the sockets again, after
+ * it was killed).
  *
  * The filter is two rules in one table of the box's own, in the words of nft(8):
  *

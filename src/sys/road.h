@@ -7,10 +7,12 @@
  * Every address becomes local to `lo`, a packet filter hands each new TCP connection (but those to
  * the loopback addresses) to one listening socket, and datagrams to port 53 of any address to
  * another. Both sockets belong to the namespace for ever, whoever holds them: given to a process
- * outside, it accepts the box's connections there, and getsockname() on one is where the box wanted to go.
- * Any other datagram is refused at once (nobody listens). Nothing in the box takes part.
+ * outside, it accepts the box's connections there, and getsockname() on one is where the box
+ * wanted to go. Any other datagram is refused at once (nobody listens), and so is everything when
+ * nobody holds the sockets. Nothing in the box takes part.
  *
- * Connections to 127.0.0.1:ROAD_PORT and [::1]:ROAD_PORT arrive at the same listener: explicit proxies.
+ * Connections to 127.0.0.1:ROAD_PORT and [::1]:ROAD_PORT arrive at the same listener: explicit
+ * proxies.
  * Raw netlink, no allocation; needs CAP_NET_ADMIN over the namespace.
  */
 #include "base/err.h"
@@ -25,7 +27,8 @@ struct road {
 /* In the calling thread's network namespace; lo must be up. Close-on-exec, non-blocking. */
 int road_make(struct road *ret, struct err *err);
 /*
- * The sockets again, in the network namespace of `pid` (its pid 1, held by pidfd), when their holder has died; the rest
- * of the road is still there. Forks a child that enters the namespaces.
+ * The sockets again, in the network namespace of the process held by `pidfd`, when their holder
+ * has died; the rest of the road is still there. Forks a child that enters the namespaces: whoever
+ * calls must be allowed to look into that process (a user may not into pid 1 of a box).
  */
 int road_remake(int pidfd, struct road *ret, struct err *err);

@@ -63,7 +63,7 @@ static void explain_connect(struct box *b, const struct seccomp_event *ev)
 	unsigned port = 0;
 
 	if (b->spec->want_road)
-		return; /* watched for what writes to sockets of the host; the road explains itself */
+		return; /* who serves the road explains what it refuses */
 	memset(&a, 0, sizeof(a));
 	if (n < sizeof(a.sa.sa_family) || !read_memory(ev->pid, ev->args[1], &a, n))
 		return;

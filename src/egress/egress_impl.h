@@ -152,12 +152,18 @@ struct flow_target {
 	struct address peer;
 	uint16_t peer_port;
 	bool is_tls;
+	bool is_proxy; /* plain HTTP that came by absolute-form: each request names its own host */
 };
 /* pass.c: the bytes still unread in the socket are the first to be relayed. */
 void pass_start(struct egress_box *b, int take_fd, const struct flow_target *t,
 	const struct policy_answer *why);
 /* intercept.c: is_tls: a ClientHello is waiting in the socket; else an HTTP head is. */
 void intercept_start(struct egress_box *b, int take_fd, const struct flow_target *t);
+/* End the handshake if is_tls, read one head, answer it with the denial, close. Records nothing. */
+void intercept_refuse(
+	struct egress_box *b, int take_fd, const struct flow_target *t, const struct denial *d);
+/* pool.c: made by intercept, ended with the box. NULL is fine; returns NULL. */
+struct pool *pool_free(struct pool *p);
 /* refuse.c: is_http or is_tls: tell it by a 403; else reset. Records the violation itself. */
 void refuse_start(struct egress_box *b, int take_fd, const struct flow_target *t, bool is_http,
 	const struct denial *d);

@@ -350,6 +350,8 @@ static int load(const struct store_sandbox *r, void *arg)
 	row.metadata = mem_strdup(r->metadata);
 	row.walls = mem_strdup(r->walls);
 	row.idempotency = mem_strdup(r->idempotency);
+	row.profile = mem_strdup(r->profile);
+	row.policy = mem_strdup(r->policy);
 	sb = sandbox_add(arg, &row);
 	/* It was there before any list that will be asked for: reconcile may judge it. */
 	sb->since_ms = 0;

@@ -83,7 +83,7 @@ int store_exec_insert(struct store *s, const struct store_exec *e, struct err *e
 
 #define COLUMNS                                                                                    \
 	"e.id, e.sandbox, e.request, e.pid, e.made_ms, e.has_ended, e.exit_code, e.signal,"        \
-	" e.is_timed_out"
+	" e.is_timed_out, e.ended_ms"
 
 static void read_row(struct statement *t, struct store_exec *ret)
 {
@@ -97,6 +97,7 @@ static void read_row(struct statement *t, struct store_exec *ret)
 	ret->exit_code = column_int(t);
 	ret->signal = column_int(t);
 	ret->is_timed_out = column_int(t) != 0;
+	ret->ended_ms = column_int(t);
 }
 
 int store_exec_get(struct store *s, const char *sandbox, const char *id, struct store_exec *ret,
@@ -158,7 +159,7 @@ int store_exec_update(struct store *s, const struct store_exec *e, struct err *e
 {
 	static const char sql[] =
 		"UPDATE execs SET pid = ?, has_ended = ?, exit_code = ?, signal = ?,"
-		" is_timed_out = ? WHERE sandbox = ? AND id = ?";
+		" is_timed_out = ?, ended_ms = ? WHERE sandbox = ? AND id = ?";
 	AUTO_STATEMENT struct statement t = statement(s, sql);
 	int r;
 
@@ -167,6 +168,7 @@ int store_exec_update(struct store *s, const struct store_exec *e, struct err *e
 	bind_int(&t, e->exit_code);
 	bind_int(&t, e->signal);
 	bind_int(&t, e->is_timed_out);
+	bind_int(&t, !e->has_ended ? 0 : e->ended_ms ? e->ended_ms : store_now_ms());
 	bind_text(&t, e->sandbox);
 	bind_text(&t, e->id);
 	r = statement_run(&t, err);

@@ -14,9 +14,10 @@
 #define COLUMNS                                                                                    \
 	"id, tenant, name, template, state, reason, message, spec, metadata, walls, idempotency,"  \
 	" token, traffic_token, made_ms, started_ms, ended_ms, end_at_ms, deadline_ms, idle_ms,"   \
-	" boot_id, cpu_milli, memory_max, disk_max, pids_max"
+	" boot_id, cpu_milli, memory_max, disk_max, pids_max, profile, policy"
 
-#define TEXT_MAX (256u << 10) /* spec, metadata, walls: the API's own caps are below this */
+#define TEXT_MAX   (256u << 10) /* spec, metadata, walls: the API's own caps are below this */
+#define POLICY_MAX (900u << 10) /* it must fit into one message to the egress role */
 
 void store_sandbox_done(struct store_sandbox *r)
 {
@@ -28,6 +29,8 @@ void store_sandbox_done(struct store_sandbox *r)
 	free(TAKE_PTR(r->metadata));
 	free(TAKE_PTR(r->walls));
 	free(TAKE_PTR(r->idempotency));
+	free(TAKE_PTR(r->profile));
+	free(TAKE_PTR(r->policy));
 }
 
 /* A word this program does not know was written by another one: treat the row as damaged. */
@@ -75,6 +78,8 @@ static int read_row(struct statement *t, struct store_sandbox *ret, struct err *
 	ret->memory_max = column_int(t);
 	ret->disk_max = column_int(t);
 	ret->pids_max = column_int(t);
+	ret->profile = column_text(t);
+	ret->policy = column_text(t);
 	return 0;
 }
 
@@ -104,6 +109,8 @@ static void bind_row(struct statement *t, const struct store_sandbox *r)
 	bind_int(t, r->memory_max);
 	bind_int(t, r->disk_max);
 	bind_int(t, r->pids_max);
+	bind_text(t, r->profile);
+	bind_text(t, r->policy);
 }
 
 static int check_text(const char *v, const char *what, struct err *err)
@@ -117,7 +124,7 @@ int store_sandbox_insert(struct store *s, const struct store_sandbox *row, struc
 {
 	static const char sql[] =
 		"INSERT INTO sandboxes (" COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-		" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+		" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 	AUTO_STATEMENT struct statement t = statement(s, sql);
 	bool is_mine = false;
 	int r = check_text(row->spec, "spec", err);
@@ -246,6 +253,25 @@ int store_sandbox_set_deadline(
 
 	bind_int(&t, end_at_ms);
 	bind_int(&t, deadline_ms);
+	bind_text(&t, id);
+	return changed_one(&t, id, err);
+}
+
+int store_sandbox_set_policy(struct store *s, const char *id, const char *spec, const char *profile,
+	const char *policy, struct err *err)
+{
+	static const char sql[] =
+		"UPDATE sandboxes SET spec = ?, profile = ?, policy = ? WHERE id = ?";
+	AUTO_STATEMENT struct statement t = statement(s, sql);
+	int r = check_text(spec, "spec", err);
+
+	if (r == 0 && strlen(policy) > POLICY_MAX)
+		r = err_set(err, E2BIG, "sandbox policy: at most %u bytes", POLICY_MAX);
+	if (r < 0)
+		return r;
+	bind_text(&t, spec);
+	bind_text(&t, profile);
+	bind_text(&t, policy);
 	bind_text(&t, id);
 	return changed_one(&t, id, err);
 }

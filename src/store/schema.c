@@ -103,6 +103,52 @@ static const char *const steps[] = {
 	" failures INTEGER NOT NULL,"
 	" is_off INTEGER NOT NULL"
 	") STRICT;",
+
+	/* 2: what sandboxes may reach, what they were refused, what people were asked. */
+	"ALTER TABLE sandboxes ADD COLUMN profile TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE sandboxes ADD COLUMN policy TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE execs ADD COLUMN ended_ms INTEGER NOT NULL DEFAULT 0;"
+
+	"CREATE TABLE violations ("
+	" number INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" sandbox TEXT NOT NULL REFERENCES sandboxes(id) ON DELETE CASCADE,"
+	" what TEXT NOT NULL," /* what makes two of them the same */
+	" record TEXT NOT NULL,"
+	" first_ms INTEGER NOT NULL,"
+	" last_ms INTEGER NOT NULL,"
+	" count INTEGER NOT NULL,"
+	" times TEXT NOT NULL," /* of the last few, 14 bytes each, newest first */
+	" UNIQUE (sandbox, what)"
+	") STRICT;"
+
+	"CREATE TABLE asks ("
+	" number INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" id TEXT NOT NULL UNIQUE,"
+	" sandbox TEXT NOT NULL REFERENCES sandboxes(id) ON DELETE CASCADE,"
+	" tenant TEXT NOT NULL REFERENCES tenants(name),"
+	" engine TEXT NOT NULL," /* what the egress role calls it */
+	" record TEXT NOT NULL,"
+	" note TEXT NOT NULL,"
+	" made_ms INTEGER NOT NULL,"
+	" expires_ms INTEGER NOT NULL,"
+	" state TEXT NOT NULL,"
+	" scope TEXT NOT NULL,"
+	" actor TEXT NOT NULL,"
+	" answered_ms INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE INDEX asks_tenant ON asks(tenant, number);"
+	"CREATE INDEX asks_sandbox ON asks(sandbox, number);"
+
+	"CREATE TABLE profiles ("
+	" tenant TEXT NOT NULL REFERENCES tenants(name),"
+	" name TEXT NOT NULL,"
+	" version INTEGER NOT NULL,"
+	" digest TEXT NOT NULL,"
+	" policy TEXT NOT NULL,"
+	" actor TEXT NOT NULL,"
+	" made_ms INTEGER NOT NULL,"
+	" PRIMARY KEY (tenant, name, version)"
+	") STRICT, WITHOUT ROWID;",
 };
 
 int store_schema_version(void)

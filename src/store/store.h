@@ -79,6 +79,8 @@ struct store_sandbox {
 	int64_t idle_ms;     /* idle timeout, 0 = none */
 	char boot_id[40];
 	int64_t cpu_milli, memory_max, disk_max, pids_max;
+	char *profile; /* name of what it may reach, "" before the first migration that knew of it */
+	char *policy;  /* the same as canonical JSON, composed with the operator's floor */
 };
 void store_sandbox_done(struct store_sandbox *r);
 
@@ -90,6 +92,9 @@ int store_sandbox_set_walls(struct store *s, const char *id, const char *walls, 
 int store_sandbox_set_deadline(
 	struct store *s, const char *id, int64_t end_at_ms, int64_t deadline_ms, struct err *err);
 int store_sandbox_set_spec(struct store *s, const char *id, const char *spec, struct err *err);
+/* The network part: what was asked for is in the spec, what came of it beside it. */
+int store_sandbox_set_policy(struct store *s, const char *id, const char *spec, const char *profile,
+	const char *policy, struct err *err);
 int store_sandbox_set_metadata(struct store *s, const char *id, const char *json, struct err *err);
 int store_sandbox_get(struct store *s, const char *id, struct store_sandbox *ret, struct err *err);
 /* -ENOENT if no create with this key by this tenant. */
@@ -113,6 +118,7 @@ struct store_exec {
 	int64_t exit_code; /* -1: by signal */
 	int64_t signal;
 	bool is_timed_out;
+	int64_t ended_ms; /* unix; filled by store_exec_update() when it has ended; 0 = not yet */
 };
 void store_exec_done(struct store_exec *e);
 int store_exec_insert(struct store *s, const struct store_exec *e, struct err *err); /* -EEXIST */
@@ -168,3 +174,70 @@ int store_webhook_update(struct store *s, const struct store_webhook *w, struct 
  * meanwhile stays. */
 int store_webhook_progress(struct store *s, const struct store_webhook *w, struct err *err);
 int store_webhook_remove(struct store *s, const char *tenant, int64_t id, struct err *err);
+
+/* ---- what the road out refused (store/violations.c) ---- */
+#define STORE_VIOLATIONS      256 /* different ones kept per sandbox; then the oldest goes */
+#define STORE_VIOLATION_TIMES 16  /* of each, the last */
+
+struct store_violation {
+	int64_t number;
+	const char *what;   /* what makes two of them the same */
+	const char *record; /* JSON of the last */
+	int64_t first_ms, last_ms, count;
+	int64_t times[STORE_VIOLATION_TIMES]; /* unix ms, newest first; 0 = no more */
+};
+/* One more, or `count` more of a kind: of *v what, record, last_ms and count are read. */
+int store_violation_note(
+	struct store *s, const char *sandbox, const struct store_violation *v, struct err *err);
+/* Oldest first; the callback's strings are borrowed. */
+int store_violation_each(struct store *s, const char *sandbox,
+	int (*each)(const struct store_violation *v, void *arg), void *arg, struct err *err);
+
+/* ---- what people were asked (store/asks.c) ---- */
+struct store_ask {
+	char id[40];
+	char sandbox[SANDBOX_ID_MAX];
+	char *tenant;
+	char engine[24];
+	char *record; /* JSON: host, port, protocol, method, path, rule, reason */
+	char *note;
+	int64_t made_ms, expires_ms, answered_ms;
+	char state[16]; /* "open", "allowed", "denied", "expired" */
+	char scope[16]; /* "once", "sandbox", "always"; "" while open */
+	char actor[32]; /* who answered */
+};
+void store_ask_done(struct store_ask *a);
+int store_ask_insert(struct store *s, const struct store_ask *a, struct err *err);
+/* Of any tenant if `tenant` is NULL; -ENOENT. */
+int store_ask_get(struct store *s, const char *tenant, const char *id, struct store_ask *ret,
+	struct err *err);
+/* The open one that egress calls so. */
+int store_ask_by_engine(struct store *s, const char *sandbox, const char *engine,
+	int64_t expires_ms, struct store_ask *ret, struct err *err);
+/* Only an open one: -EALREADY otherwise. */
+int store_ask_answer(struct store *s, const char *id, const char *state, const char *scope,
+	const char *actor, struct err *err);
+/* Newest first, at most n; NULL: all tenants, any state. */
+int store_ask_each(struct store *s, const char *tenant, const char *state, size_t n,
+	int (*each)(const struct store_ask *a, void *arg), void *arg, struct err *err);
+/* This one, or every open one of a sandbox, is over without an answer. */
+int store_ask_expire(struct store *s, const char *sandbox, const char *id, struct err *err);
+
+/* ---- profiles of tenants, every version (store/profiles.c) ---- */
+struct store_profile {
+	char *tenant, *name;
+	int64_t version; /* 1, 2, …; filled by store_profile_put() */
+	char digest[65];
+	char *policy; /* canonical JSON */
+	char actor[32];
+	int64_t made_ms;
+};
+void store_profile_done(struct store_profile *p);
+/* A new version, unless the last one has the same digest (then that is it). */
+int store_profile_put(struct store *s, struct store_profile *p, struct err *err);
+/* version 0: the newest; -ENOENT. */
+int store_profile_get(struct store *s, const char *tenant, const char *name, int64_t version,
+	struct store_profile *ret, struct err *err);
+/* The newest of each name. */
+int store_profile_each(struct store *s, const char *tenant,
+	int (*each)(const struct store_profile *p, void *arg), void *arg, struct err *err);

@@ -12,7 +12,7 @@
 
 #include <sqlite3.h>
 
-#define STORE_STATEMENTS_MAX 64
+#define STORE_STATEMENTS_MAX 128
 #define STORE_DETAIL_MAX     (64u << 10) /* bytes of an event's detail */
 #define STORE_LATE_MAX       256         /* events that wait; then they are written at once */
 

@@ -411,3 +411,17 @@ const char *text_closest(const char *word, const char *const *names, size_t n)
 	}
 	return found;
 }
+
+bool text_is_line(const char *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+
+	while (*p) {
+		size_t n = utf8_printable(p);
+
+		if (n == 0)
+			return false;
+		p += n;
+	}
+	return true;
+}

@@ -66,5 +66,8 @@ int text_scan_hex(const char **s, uint64_t *ret);
  */
 const char *text_quote(const char *s, char *out, size_t out_size);
 
+/* True if `s` is UTF-8 (no surrogates, no overlong forms) without control characters. */
+bool text_is_line(const char *s);
+
 /* The entry of names[] closest to `word` (edit distance <= 3), or NULL. */
 const char *text_closest(const char *word, const char *const *names, size_t n);

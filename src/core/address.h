@@ -29,7 +29,7 @@ enum address_kind {
 	ADDRESS_PRIVATE, /* RFC 1918, ULA, carrier-grade NAT, site-local */
 	ADDRESS_LOOPBACK,
 	ADDRESS_LINK_LOCAL, /* 169.254/16, fe80::/10 */
-	ADDRESS_METADATA,   /* 169.254.169.254, fd00:ec2::254, 168.63.129.16, 100.100.100.200 */
+	ADDRESS_METADATA,   /* 169.254.169.254, fd00:ec2::254, 168.63.129.16, … */
 	ADDRESS_MULTICAST,
 	ADDRESS_UNSPECIFIED, /* 0.0.0.0/8, :: */
 	ADDRESS_TUNNEL,   /* NAT64, 6to4, Teredo, IPv4-compatible around one that is not public */
@@ -47,6 +47,12 @@ bool address_equal(const struct address *a, const struct address *b);
 /* "10.0.0.0/8", "fd00::/8", or a single address; bits below the prefix must be 0. */
 bool address_net_parse(const char *s, size_t n, struct address_net *ret);
 bool address_in(const struct address *a, const struct address_net *net);
+/*
+ * Does the net name the address on purpose? As address_in(), but for one that is not public the net must lie
+ * within the block that makes it so: 10.0.0.0/8 names 10.1.2.3, 0.0.0.0/0 does not, and a
+ * metadata service or a tunnel's end is named by itself only.
+ */
+bool address_net_names(const struct address_net *net, const struct address *a);
 
 enum address_kind address_kind(const struct address *a);
 const char *address_kind_name(enum address_kind k); /* "private", "loopback", … */

@@ -26,7 +26,8 @@ enum denial_kind {
 	DENIAL_PLACEHOLDER, /* "placeholder": a credential's placeholder where it does not belong */
 	DENIAL_ASK,         /* "ask": a person said no, or nobody answered in time */
 	DENIAL_MALFORMED,   /* "malformed": smuggling, bad framing, bad hello */
-	DENIAL_UPSTREAM, /* "upstream": no such name, no answer, bad certificate (502/504, not a violation) */
+	/* "upstream": no such name, no answer, bad certificate (502, not a violation) */
+	DENIAL_UPSTREAM,
 	DENIAL_LIMIT, /* "limit": too many connections of this sandbox */
 	DENIAL_KIND_COUNT,
 };
@@ -45,11 +46,18 @@ struct denial {
 };
 
 const char *denial_kind_name(enum denial_kind k);
+/* The kind a decision makes; of one that denies. */
+enum denial_kind denial_kind_of(const struct policy_answer *a);
+/* Fill in what is still empty of `reason` (the kind's sentence) and `instead`. */
+void denial_explain(struct denial *d);
 int denial_status(enum denial_kind k); /* 403, 421, 429, 502, … */
 /* One line for people: "GET https://pypi.org/x refused by rule packages/3: read-only; …". */
 void denial_text(const struct denial *d, char out[DENIAL_TEXT_MAX]);
-/* {"error":{"code":"egress_denied","kind":…,"message":…,"host":…,"port":…,"protocol":…,"method":…,"path":…,"rule":…,"reason":…,"next_steps":[…]}}; the caller frees. */
+/*
+ * {"error":{"code":"egress_denied","kind":…,"message":…,"host":…,"port":…,"protocol":…,"method":…,
+ * "path":…,"rule":…,"reason":…,"next_steps":[…]}}; what is not known is left out. The caller frees.
+ */
 char *denial_json(const struct denial *d);
-/* The same object without the envelope, for events and lists. */
+/* The same object without the envelope, with "at_ms" and "count", for events and lists. */
 char *denial_record_json(const struct denial *d);
 int denial_from_json(const char *json, size_t n, struct denial *ret, struct err *err);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * core/denial: the same facts in every form, and nothing of a box that could do harm there.
+ */
+#include "core/denial.h"
+
+#include "tap.h"
+
+#include <jansson.h>
+
+static struct denial sample(void)
+{
+	return (struct denial){.kind = DENIAL_RULE,
+		.name = "pypi.org",
+		.port = 443,
+		.protocol = "https",
+		.method = "POST",
+		.path = "/legacy/",
+		.rule = "packages/3",
+		.reason = "read-only",
+		.at_ms = 1700000000123,
+		.count = 2};
+}
+
+static void a_line_says_what_by_which_rule_and_what_now(void)
+{
+	struct denial d = sample();
+	char text[DENIAL_TEXT_MAX];
+
+	(void)snprintf(d.instead, sizeof(d.instead), "use GET");
+	denial_text(&d, text);
+	CHECK_STR(text, "POST https://pypi.org/legacy/ refused by rule packages/3: read-only; use "
+			"GET");
+	d = (struct denial){.kind = DENIAL_NO_RULE, .name = "2606:4700::1", .port = 22};
+	denial_text(&d, text);
+	CHECK(text_starts(text, "[2606:4700::1]:22 refused: no rule allows it; see http://bawn."
+				"internal/"));
+	d = (struct denial){.kind = DENIAL_NO_RULE, .name = "x.test", .protocol = "dns"};
+	denial_text(&d, text);
+	CHECK(text_starts(text, "x.test (name) refused: "));
+	d = (struct denial){
+		.kind = DENIAL_UPSTREAM, .name = "x.test", .port = 8443, .protocol = "https"};
+	denial_text(&d, text);
+	CHECK(text_starts(text, "https://x.test:8443 failed: the host could not be reached"));
+}
+
+static void every_kind_has_words_and_a_status(void)
+{
+	for (int k = 0; k < DENIAL_KIND_COUNT; k++) {
+		struct denial d = {.kind = (enum denial_kind)k};
+
+		CHECK(strlen(denial_kind_name(d.kind)) > 2);
+		CHECK(denial_status(d.kind) >= 400 && denial_status(d.kind) < 600);
+		denial_explain(&d);
+		CHECK(d.reason[0] && d.instead[0]);
+	}
+	CHECK_INT(denial_status(DENIAL_NO_RULE), 403);
+	CHECK_INT(denial_status(DENIAL_MISMATCH), 421);
+	CHECK_INT(denial_status(DENIAL_BUDGET), 429);
+	CHECK_INT(denial_status(DENIAL_UPSTREAM), 502);
+}
+
+static void json_comes_back_as_it_went(void)
+{
+	struct denial d = sample(), back = {0};
+	AUTO_FREE char *record = NULL, *envelope = NULL;
+	struct err err = {0};
+
+	denial_explain(&d);
+	record = denial_record_json(&d);
+	CHECK_INT(denial_from_json(record, strlen(record), &back, &err), 0);
+	CHECK(memcmp(&d, &back, sizeof(d)) == 0);
+	envelope = denial_json(&d);
+	CHECK(text_starts(envelope, "{\"error\":{\"code\":\"egress_denied\",\"kind\":\"rule\","));
+	CHECK_INT(denial_from_json(envelope, strlen(envelope), &back, &err), 0);
+	CHECK_STR(back.path, "/legacy/");
+	CHECK_INT(back.at_ms, 0);
+}
+
+static void hostile_texts_become_harmless(void)
+{
+	struct denial d = sample(), back;
+	AUTO_FREE char *json = NULL;
+	char text[DENIAL_TEXT_MAX];
+	struct err err = {0};
+
+	(void)snprintf(d.path, sizeof(d.path), "/\x1b[2J\xff\xfe\"\\");
+	memset(d.reason, 'r', sizeof(d.reason) - 1);
+	memset(d.instead, 'i', sizeof(d.instead) - 1);
+	memset(d.name, 'n', sizeof(d.name) - 1);
+	denial_text(&d, text);
+	CHECK(strchr(text, '\x1b') == NULL && text_is_line(text));
+	CHECK(strlen(text) < DENIAL_TEXT_MAX);
+	json = denial_json(&d);
+	CHECK_INT(denial_from_json(json, strlen(json), &back, &err), 0);
+	CHECK_STR(back.path, "/?[2J\?\?\"\\");
+}
+
+static void what_is_no_denial_is_refused(void)
+{
+	static const char *const bad[] = {"", "[]", "{}", "{\"kind\":\"maybe\"}",
+		"{\"kind\":\"rule\",\"port\":65536}", "{\"kind\":3}"};
+	struct denial d = {.count = 7};
+	struct err err = {0};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK_INT(denial_from_json(bad[i], strlen(bad[i]), &d, &err), -EINVAL);
+	CHECK_INT(d.count, 7);
+}
+
+int main(void)
+{
+	RUN(a_line_says_what_by_which_rule_and_what_now);
+	RUN(every_kind_has_words_and_a_status);
+	RUN(json_comes_back_as_it_went);
+	RUN(hostile_texts_become_harmless);
+	RUN(what_is_no_denial_is_refused);
+	return tap_done();
+}

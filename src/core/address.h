@@ -48,9 +48,9 @@ bool address_equal(const struct address *a, const struct address *b);
 bool address_net_parse(const char *s, size_t n, struct address_net *ret);
 bool address_in(const struct address *a, const struct address_net *net);
 /*
- * Does the net name the address on purpose? As address_in(), but for one that is not public the net must lie
- * within the block that makes it so: 10.0.0.0/8 names 10.1.2.3, 0.0.0.0/0 does not, and a
- * metadata service or a tunnel's end is named by itself only.
+ * Does the net name the address on purpose? As address_in(), but for one that is not public the
+ * net must lie within the block that makes it so: 10.0.0.0/8 names 10.1.2.3, 0.0.0.0/0 does not,
+ * and a metadata service or a tunnel's end is named by itself only.
  */
 bool address_net_names(const struct address_net *net, const struct address *a);
 

@@ -47,7 +47,7 @@ enum policy_protocol {
 
 enum policy_host_kind {
 	POLICY_HOST_EXACT,  /* "pypi.org" */
-	POLICY_HOST_SUFFIX, /* "*.example.com": one label or more in front; not example.com itself */
+	POLICY_HOST_SUFFIX, /* "*.example.com": one label or more in front; not itself */
 	POLICY_HOST_ANY,    /* "*": every name; in a deny rule bare addresses too */
 	/*
 	 * "10.1.0.0/16", "::1". Allow: bare addresses, and where a name that another host allows
@@ -78,7 +78,7 @@ enum policy_place { POLICY_HEADER, POLICY_BASIC, POLICY_QUERY, POLICY_JSON, POLI
 struct policy_binding {
 	char *secret; /* its name in the vault */
 	enum policy_place place;
-	/* Header, user of basic auth, query parameter, JSON pointer; sigv4: "region/service" or "" */
+	/* Header, user of basic auth, query parameter, JSON pointer; sigv4: "region/service", "" */
 	char *field;
 	char *format;      /* "Bearer {}": what stands around it; NULL = "{}" */
 	char *env;         /* the box gets the placeholder in this variable; NULL = none */
@@ -87,7 +87,7 @@ struct policy_binding {
 };
 
 struct policy_rule {
-	char *id; /* "packages/npm", "packages/3": profile, then name or number; in errors and logs */
+	char *id; /* "packages/npm", "packages/3": profile, then name or number; in errors */
 	char *reason; /* shown to the agent; NULL = none */
 	enum policy_action action;
 	unsigned protocols;

@@ -161,7 +161,7 @@ bool policy_path_is_clear(const char *path)
 
 		if (has_dots(now) || has_odd_bytes(now))
 			return false;
-		/* What is no escape the second time was a '%' of its own; nothing hides behind it. */
+		/* What is no escape the second time was a '%' of its own. */
 		if (!decode(now, DECODE_ALL, next))
 			return turn > 0;
 		if (strcmp(now, next) == 0)

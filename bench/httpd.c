@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * httpd PORT - the HTTP layer by itself, so that it can be measured: `wrk`, `curl`.
+ * httpd [PORT [ADDRESS [PEM]]] - the HTTP layer by itself, so that it can be measured: `wrk`, `curl`.
+ *
+ * On 127.0.0.1 unless ADDRESS says otherwise; with PEM (key and certificate) over TLS.
  *
  *   GET  /json        a small JSON answer
  *   GET  /bytes?n=N   N bytes with a length        GET /chunked?n=N   the same in chunks
@@ -10,6 +12,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "io/http.h"
+#include "io/tls.h"
 
 #include <arpa/inet.h>
 #include <signal.h>
@@ -103,12 +106,16 @@ int main(int argc, char **argv)
 	socklen_t n = sizeof(a);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
 	struct http_server *s;
+	struct tls *tls = NULL;
 	struct loop *l;
 	struct err err;
 	uint64_t port = 0;
 
 	if (argc > 1 && text_parse_u64(argv[1], "port", 0, 65535, &port, &err) < 0)
 		return 2;
+	if (argc > 2 && inet_pton(AF_INET, argv[2], &a.sin_addr) != 1)
+		return 2;
+	(void)signal(SIGPIPE, SIG_IGN);
 	a.sin_port = htons((uint16_t)port);
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 1024) < 0 ||
@@ -116,12 +123,13 @@ int main(int argc, char **argv)
 		perror("listen");
 		return 1;
 	}
-	if (loop_create(&l, &err) < 0 || http_server_create(l, handle, NULL, &s, &err) < 0 ||
-		http_listen(s, fd, NULL, &err) < 0) {
+	if ((argc > 3 && tls_server(argv[3], argv[3], &tls, &err) < 0) ||
+		loop_create(&l, &err) < 0 || http_server_create(l, handle, NULL, &s, &err) < 0 ||
+		http_listen(s, fd, tls, &err) < 0) {
 		fprintf(stderr, "%s\n", err.msg);
 		return 1;
 	}
-	printf("http://127.0.0.1:%u\n", ntohs(a.sin_port));
+	printf("http%s://127.0.0.1:%u\n", tls ? "s" : "", ntohs(a.sin_port));
 	(void)fflush(stdout);
 	return loop_run(l, &err);
 }

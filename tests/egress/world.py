@@ -33,6 +33,8 @@ MAC = {"machine": "02:00:00:00:00:01", "internet": "02:00:00:00:00:02"}
 
 
 class World:
+    resolver = RESOLVER
+
     def __init__(self):
         # Not below /tmp: a box has one of its own.
         self.top = tempfile.mkdtemp(prefix="bawn-world.", dir="/var/tmp")
@@ -175,12 +177,12 @@ class World:
         self.wait_port(22)
         return key
 
-    def wait_port(self, port):
+    def wait_port(self, port, pid=None, address="80.1.1.2"):
         end = time.monotonic() + 20
         while True:
             try:
-                capture.in_namespace(self.network(self.internet),
-                                     lambda: socket.create_connection(("80.1.1.2", port), 1).close())
+                capture.in_namespace(self.network(pid or self.internet),
+                                     lambda: socket.create_connection((address, port), 1).close())
                 return
             except OSError:
                 if time.monotonic() > end:

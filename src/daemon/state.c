@@ -93,6 +93,17 @@ static int make(const char *state, const char *name, mode_t mode, const struct s
 	return 0;
 }
 
+/* As root it may be a link: state_place_boxes(). */
+static int make_boxes(const char *state, const struct state_ids *self, struct err *err)
+{
+	AUTO_FREE char *path = text_format("%s/boxes", state);
+	struct stat st;
+
+	if (self->uid == 0 && lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		return 0;
+	return make(state, "boxes", 0711, self, err);
+}
+
 /* Every directory above must let the api role through; it is nobody's group. */
 static int check_reach(const char *state, const struct state_ids *api, struct err *err)
 {
@@ -150,7 +161,7 @@ int state_prepare(const char *state, const struct state_ids *api, struct err *er
 	if (r >= 0)
 		r = make(state, "db", 0700, api, err);
 	if (r >= 0)
-		r = make(state, "boxes", 0711, &self, err);
+		r = make_boxes(state, &self, err);
 	if (r >= 0)
 		r = make(state, "templates", 0700, &self, err);
 	return r < 0 ? r : check_reach(state, api, err);

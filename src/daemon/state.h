@@ -6,7 +6,7 @@
  *
  *   <state>/run        0755  sockets, the lock, the addresses of the running server
  *   <state>/db         0700  the store; belongs to the api role
- *   <state>/boxes      0711  one directory per sandbox; belongs to the warden
+ *   <state>/boxes      0711  one directory per sandbox; belongs to the warden; maybe a link
  *   <state>/templates  0700  what sandboxes start from; who could open one could lock it
  *
  * Runs in: the supervisor.
@@ -42,6 +42,13 @@ int state_enter_db(const char *state, char **ret_dir, struct err *err);
 
 /* The lock, held while the descriptor is open; -EBUSY names the server that has it. */
 int state_lock(const char *state, struct err *err);
+
+/*
+ * With the lock held: move <state>/boxes into memory if that can be had (state_boxes.c); and back,
+ * if it is empty, at the end.
+ */
+int state_place_boxes(const char *state, struct err *err);
+void state_unplace_boxes(const char *state);
 
 /* Write <state>/run/<name>, whole or not at all. */
 int state_write(const char *state, const char *name, const char *text, struct err *err);

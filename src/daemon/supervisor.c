@@ -310,6 +310,8 @@ static int prepare(struct supervisor *s, struct err *err)
 		r = state_prepare(s->launch.options.state, &s->launch.ids, err);
 	if (r >= 0)
 		s->lock = r = state_lock(s->launch.options.state, err);
+	if (r >= 0)
+		r = state_place_boxes(s->launch.options.state, err);
 	return r < 0 ? r : launch_listen(&s->launch, err);
 }
 
@@ -338,6 +340,7 @@ int serve_main(int argc, char **argv)
 		r = prepare(&s, &err);
 	if (r >= 0) {
 		run(&s);
+		state_unplace_boxes(s.launch.options.state);
 		role_log(ROLE_LOG_INFO, "stopped");
 	} else {
 		(void)fprintf(stderr, "bawn: serve: %s\n", err.msg);

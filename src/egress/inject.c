@@ -142,8 +142,8 @@ static int add_value(struct buf *out, const struct inject_bound *k, bool is_quer
 			 : buf_add(out, k->before, k->before_n);
 
 	if (r == 0)
-		r = is_query ? inject_escape(out, k->secret->value, k->secret->n, "")
-			     : buf_add(out, k->secret->value, k->secret->n);
+		r = is_query ? inject_escape(out, k->secret->value.p, k->secret->value.n, "")
+			     : buf_add(out, k->secret->value.p, k->secret->value.n);
 	if (r == 0)
 		r = is_query ? inject_escape(out, k->after, strlen(k->after), "")
 			     : buf_add(out, k->after, strlen(k->after));
@@ -288,7 +288,7 @@ static int add_basic(
 	struct inject *in, const struct inject_bound *k, const char *user, size_t user_n)
 {
 	char clear[VAULT_VALUE_MAX + 1024];
-	size_t n = user_n + 1 + k->secret->n;
+	size_t n = user_n + 1 + k->secret->value.n;
 	char *to;
 	int r;
 
@@ -296,7 +296,7 @@ static int add_basic(
 		return err_set(in->err, E2BIG, "the user of basic credentials is too long");
 	memcpy(clear, user, user_n);
 	clear[user_n] = ':';
-	memcpy(clear + user_n + 1, k->secret->value, k->secret->n);
+	memcpy(clear + user_n + 1, k->secret->value.p, k->secret->value.n);
 	r = buf_add(in->out, "Basic ", 6);
 	to = r == 0 ? buf_reserve(in->out, (n + 2) / 3 * 4 + 1) : NULL;
 	if (to)
@@ -321,7 +321,7 @@ static int add_in_place(
 		return add_value(in->out, k, false);
 	r = buf_add(in->out, value.p, before);
 	if (r == 0)
-		r = buf_add(in->out, k->secret->value, k->secret->n);
+		r = buf_add(in->out, k->secret->value.p, k->secret->value.n);
 	return r < 0 ? r : buf_add(in->out, after, after_n);
 }
 
@@ -446,7 +446,7 @@ static size_t size_bound(const struct inject *in)
 		const struct inject_bound *k = &in->bound[i];
 
 		n += 3 * (strlen(k->b->field) + k->before_n + strlen(k->after)) + 1024;
-		n += k->secret ? 3 * k->secret->n : 0;
+		n += k->secret ? 3 * k->secret->value.n : 0;
 	}
 	return n;
 }

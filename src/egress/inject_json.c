@@ -114,7 +114,7 @@ static int fill(struct inject *in, const struct marks *m, const char *text)
 
 	for (size_t i = 0; i < in->bound_n; i++)
 		if (in->bound[i].is_done)
-			bound += 2 * in->bound[i].secret->n + 2 * in->bound[i].before_n +
+			bound += 2 * in->bound[i].secret->value.n + 2 * in->bound[i].before_n +
 				 2 * strlen(in->bound[i].after);
 	if (!buf_reserve(in->out, bound))
 		return -E2BIG;
@@ -137,7 +137,7 @@ static int fill(struct inject *in, const struct marks *m, const char *text)
 		if (r == 0)
 			r = add_escaped(in->out, k->before, k->before_n);
 		if (r == 0)
-			r = add_escaped(in->out, k->secret->value, k->secret->n);
+			r = add_escaped(in->out, k->secret->value.p, k->secret->value.n);
 		if (r == 0)
 			r = add_escaped(in->out, k->after, strlen(k->after));
 		if (r < 0)

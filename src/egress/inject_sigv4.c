@@ -165,7 +165,7 @@ static int read_key(struct signer *s, const struct inject_bound *k)
 
 	if (!k->secret)
 		return inject_missing(s->in, k);
-	rest = (struct h1_text){k->secret->value, k->secret->n};
+	rest = (struct h1_text){k->secret->value.p, k->secret->value.n};
 	s->id = cut(&rest, ":");
 	s->secret = cut(&rest, ":");
 	s->token = rest;

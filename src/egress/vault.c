@@ -7,7 +7,6 @@
 #include "egress/vault_impl.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #define BUCKETS 1024
 
@@ -23,19 +22,9 @@ int vault_create(struct vault **ret, struct err *err)
 	return 0;
 }
 
-/* Zero the value and give its pages back. */
-static void unmap(struct vault_secret *s)
-{
-	if (!s->map)
-		return;
-	explicit_bzero(s->value, s->n);
-	(void)munmap(s->map, s->map_n);
-	s->map = NULL;
-}
-
 static struct vault_secret *secret_free(struct vault_secret *s)
 {
-	unmap(s);
+	guard_done(&s->value);
 	free(s);
 	return NULL;
 }
@@ -52,35 +41,6 @@ struct vault *vault_free(struct vault *v)
 	}
 	free(v);
 	return NULL;
-}
-
-/*
- * A copy of the value that ends where a guard page begins: who reads on past it faults. Fork and
- * core dump see zeros or nothing; locking is a wish, since the limit may be small.
- */
-static int map_value(struct vault_secret *s, const void *value, size_t n, struct err *err)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t inner = (n + page - 1) / page * page;
-	char *map = mmap(NULL, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (map == MAP_FAILED)
-		return err_sys(err, "vault: map memory");
-	if (mprotect(map + page, inner, PROT_READ | PROT_WRITE) < 0 ||
-		madvise(map + page, inner, MADV_DONTDUMP) < 0 ||
-		madvise(map + page, inner, MADV_WIPEONFORK) < 0) {
-		int r = err_sys(err, "vault: protect memory");
-
-		(void)munmap(map, inner + 2 * page);
-		return r;
-	}
-	(void)mlock(map + page, inner);
-	s->map = map;
-	s->map_n = inner + 2 * page;
-	s->value = map + page + inner - n;
-	s->n = n;
-	memcpy(s->value, value, n);
-	return 0;
 }
 
 /* FNV-1a; names are the operator's and the tenants' own, and there is a cap. */
@@ -139,7 +99,8 @@ static int check(const char *owner, const char *name, const char *value, size_t 
 int vault_set(struct vault *v, const char *owner, const char *name, const void *value, size_t n,
 	struct err *err)
 {
-	struct vault_secret **link, *s, fresh = {0};
+	struct vault_secret **link, *s;
+	struct guard fresh = {0};
 	int r = check(owner, name, value, n, err);
 
 	if (r < 0)
@@ -147,7 +108,7 @@ int vault_set(struct vault *v, const char *owner, const char *name, const void *
 	link = find_link(v, owner, name);
 	if (!*link && v->n >= VAULT_SECRETS_MAX)
 		return err_set(err, EMFILE, "vault: %d secrets are the most", VAULT_SECRETS_MAX);
-	r = map_value(&fresh, value, n, err);
+	r = guard_set(&fresh, value, n, err);
 	if (r < 0)
 		return r;
 	s = *link;
@@ -157,11 +118,8 @@ int vault_set(struct vault *v, const char *owner, const char *name, const void *
 		(void)snprintf(s->name, sizeof(s->name), "%s", name);
 		v->n++;
 	}
-	unmap(s);
-	s->map = fresh.map;
-	s->map_n = fresh.map_n;
-	s->value = fresh.value;
-	s->n = fresh.n;
+	guard_done(&s->value);
+	s->value = fresh;
 	return 0;
 }
 

@@ -4,15 +4,13 @@
 /*
  * egress/vault_impl - what the vault's files share: the secret itself, and one request's bindings.
  */
+#include "egress/guard.h"
 #include "egress/vault.h"
 
 struct vault_secret {
 	char owner[64];
 	char name[PLACEHOLDER_NAME_MAX + 1];
-	char *value; /* into pages of its own */
-	size_t n;
-	void *map; /* guard, pages, guard */
-	size_t map_n;
+	struct guard value;
 	struct vault_secret *next; /* of its bucket */
 };
 

@@ -24,7 +24,7 @@ static bool holds(const struct vault *v, const char *owner, const char *name, co
 {
 	const struct vault_secret *s = vault_find(v, owner, name);
 
-	return s && s->n == strlen(value) && memcmp(s->value, value, s->n) == 0;
+	return s && s->value.n == strlen(value) && memcmp(s->value.p, value, s->value.n) == 0;
 }
 
 static void a_secret_is_its_owners(void)
@@ -121,16 +121,16 @@ static void pages_are_kept_out_of_dumps_and_children(void)
 	int status = -1;
 	pid_t pid;
 
-	if (!CHECK(smaps_flags(s->value, flags, sizeof(flags))))
+	if (!CHECK(smaps_flags(s->value.p, flags, sizeof(flags))))
 		return;
 	CHECK(strstr(flags, " dd"));
 	CHECK(strstr(flags, " wf"));
 	pid = fork();
 	if (pid == 0)
-		_exit(s->value[0] == 'n'); /* wiped for the child */
+		_exit(s->value.p[0] == 'n'); /* wiped for the child */
 	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	CHECK_INT(s->value[0], 'n');
+	CHECK_INT(s->value.p[0], 'n');
 }
 
 static void reading_past_the_end_faults(void)
@@ -142,8 +142,8 @@ static void reading_past_the_end_faults(void)
 	/* The kernel reads for us, and says what we would have got. */
 	if (!CHECK(pipe2(pipes, O_CLOEXEC) == 0))
 		return;
-	CHECK(write(pipes[1], s->value + s->n, 1) < 0 && errno == EFAULT);
-	CHECK_INT(write(pipes[1], s->value, s->n), (ssize_t)s->n);
+	CHECK(write(pipes[1], s->value.p + s->value.n, 1) < 0 && errno == EFAULT);
+	CHECK_INT(write(pipes[1], s->value.p, s->value.n), (ssize_t)s->value.n);
 	(void)close(pipes[0]);
 	(void)close(pipes[1]);
 }
@@ -209,9 +209,10 @@ static void nothing_is_left_in_other_memory(void)
 	explicit_bzero(value, sizeof(value));
 	CHECK_INT(h1_parse_request(request, strlen(request), &head), 0);
 	CHECK_INT(vault_inject_head(v, "", &p, &rule, &head, "a.example", &out, what, &err), 0);
-	CHECK(count_in_memory(hidden, sizeof(hidden) - 1, vault_find(v, "", "KEY")->value) == 1);
+	CHECK(count_in_memory(hidden, sizeof(hidden) - 1, vault_find(v, "", "KEY")->value.p) == 1);
 	buf_wipe(&out);
-	CHECK_INT(count_in_memory(hidden, sizeof(hidden) - 1, vault_find(v, "", "KEY")->value), 0);
+	CHECK_INT(
+		count_in_memory(hidden, sizeof(hidden) - 1, vault_find(v, "", "KEY")->value.p), 0);
 	vault_forget(v, "", "KEY");
 	CHECK_INT(count_in_memory(hidden, sizeof(hidden) - 1, NULL), 0);
 }

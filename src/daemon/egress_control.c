@@ -112,6 +112,8 @@ static void op_box(struct egress_role *e, const struct control_message *m)
 		r = err_set(&err, EBADMSG, "control: 'owner' is too long");
 	if (r >= 0)
 		r = read_policy(&c, &policy, &err);
+	if (r >= 0)
+		r = role_secrets_load(e, policy, &err);
 	if (r < 0) {
 		control_link_reply(e->owner, m->op, m->number, &err, NULL);
 		return;
@@ -271,6 +273,22 @@ static void op_totals(struct egress_role *e, const struct control_message *m)
 	control_link_reply(e->owner, m->op, m->number, NULL, control_totals_json(&t));
 }
 
+static void op_seal(struct egress_role *e, const struct control_message *m)
+{
+	struct err err = {0};
+	json_t *body = role_seal(e, m->body, &err);
+
+	control_link_reply(e->owner, m->op, m->number, body ? NULL : &err, body);
+}
+
+static void op_secret(struct egress_role *e, const struct control_message *m)
+{
+	struct err err = {0};
+	int r = role_secret(e, m->body, &err);
+
+	control_link_reply(e->owner, m->op, m->number, r < 0 ? &err : NULL, NULL);
+}
+
 static void op_forget(struct egress_role *e, const struct control_message *m)
 {
 	const char *owner = NULL, *name = NULL;
@@ -308,6 +326,8 @@ static void on_message(struct control_link *k, const struct control_message *m, 
 	case CONTROL_ANSWER: op_answer(e, m); break;
 	case CONTROL_USAGE: op_usage(e, m); break;
 	case CONTROL_TOTALS: op_totals(e, m); break;
+	case CONTROL_SEAL: op_seal(e, m); break;
+	case CONTROL_SECRET: op_secret(e, m); break;
 	case CONTROL_FORGET: op_forget(e, m); break;
 	default: op_unknown(e, m); break;
 	}

@@ -8,6 +8,7 @@
  *   egress_control   what the owner says: boxes, policies, answers, secrets
  *   egress_roads     the two sockets of a box, from the warden
  *   egress_events    what the owner is told: in batches, bounded
+ *   egress_secrets   sealing and opening; the vault is filled here
  */
 #include "egress/control_link.h"
 #include "run/warden.h"
@@ -38,6 +39,8 @@ struct egress_role {
 	bool is_run;                  /* of one run, not of a server; its road is here: */
 	int tcp, dns;                 /* -EBADF: given away, or of a server */
 	struct warden_client *warden; /* of a server */
+	struct sealer *sealer;        /* NULL: no secrets here */
+	const char *secrets;          /* their directory */
 };
 
 /* ---- egress_control ---- */
@@ -64,3 +67,14 @@ void role_events_connected(struct role_events *v);
 bool role_events_answered(struct role_events *v, const char *id);
 /* All that waits, now: before a box's last answer. */
 void role_events_flush(struct role_events *v);
+
+/* ---- egress_secrets ---- */
+/* Before the role confines itself. dir NULL: none. Takes the descriptor of the key, if any. */
+int role_secrets_open(struct egress_role *e, const char *dir, int take_key_fd, struct err *err);
+void role_secrets_close(struct egress_role *e);
+/* CONTROL_SEAL: its answer's body, or NULL. */
+json_t *role_seal(struct egress_role *e, const json_t *body, struct err *err);
+/* CONTROL_SECRET. */
+int role_secret(struct egress_role *e, const json_t *body, struct err *err);
+/* Of a run: what its policy binds and the user has set. */
+int role_secrets_load(struct egress_role *e, const struct policy *p, struct err *err);

@@ -33,7 +33,7 @@ struct options {
 	const char *warden, *secrets, *state;
 	struct address_net own[OWN_MAX];
 	char proxy[URL_MAX]; /* it may hold a password */
-	int control, ready, proxy_fd;
+	int control, ready, proxy_fd, key_fd;
 	bool is_run, is_make_ca, json_log;
 };
 
@@ -89,6 +89,8 @@ static int take_value(struct options *o, const char *name, const char *value, st
 		return take_fd(name, value, &o->ready, err);
 	if (strcmp(name, "--upstream-proxy-fd") == 0)
 		return take_fd(name, value, &o->proxy_fd, err);
+	if (strcmp(name, "--secrets-key-fd") == 0)
+		return take_fd(name, value, &o->key_fd, err);
 	return err_set(err, EINVAL, "unknown option '%s'", name);
 }
 
@@ -244,6 +246,8 @@ static int start(struct server *s, struct options *o, struct err *err)
 	e->events = role_events_create(e);
 	confine_raise_files(); /* the engine counts by it */
 	r = egress_create(e->loop, &o->engine, &role_egress_events, e, &e->engine, err);
+	if (r >= 0)
+		r = role_secrets_open(e, o->secrets, TAKE_FD(o->key_fd), err);
 	/* Its keys and certificates are read. From here on nothing is trusted: not a box, not an
 	 * upstream, not the owner. */
 	if (r >= 0)
@@ -272,6 +276,7 @@ static void finish(struct egress_role *e)
 	if (e->owner)
 		control_link_close(TAKE_PTR(e->owner));
 	e->engine = egress_free(e->engine);
+	role_secrets_close(e);
 	role_boxes_free(e);
 	e->warden = warden_client_free(e->warden);
 	/* What was closed is freed behind a batch. */
@@ -285,7 +290,8 @@ static void finish(struct egress_role *e)
 
 int egress_main(int argc, char **argv)
 {
-	struct options o = {.control = -EBADF, .ready = -EBADF, .proxy_fd = -EBADF};
+	struct options o = {
+		.control = -EBADF, .ready = -EBADF, .proxy_fd = -EBADF, .key_fd = -EBADF};
 	struct server s = {.role = {.tcp = -EBADF, .dns = -EBADF}};
 	struct err err = {0};
 	int r = parse(argc, argv, &o, &err);

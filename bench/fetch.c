@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * fetch [-a ADDRESS] [-p PROXY-PORT] [-c CA.pem] URL WHAT [N [CONNECTIONS]] - one number about a road.
+ * fetch -a ADDRESS [-p PROXY-PORT] [-c CA.pem] URL WHAT [N [CONNECTIONS]] - one number of a road.
  *
- *   download         MB per second of one body
- *   small N          microseconds per request, N of them one after the other on one connection
- *   rate N C         requests per second, N of them divided among C connections at the same time
- *   hold N           makes N connections, one request on each, says "held", waits for the end of its input
+ *   download    MB per second of one body
+ *   small N     microseconds per request, N of them one after the other on one connection
+ *   rate N C    requests per second, N of them divided among C connections at the same time
+ *   hold N      makes N connections, one request on each, says "held", waits for the end of its
+ *               input
  *
- * -a: connect there instead of looking the name up. -p: an HTTP proxy on that port of 127.0.0.1 (CONNECT, also for http). Blocking, so
- * that nothing but the road is measured; ends with 1 when anything is not as it should be.
+ * -a: what the name stands for (IPv4). -p: an HTTP proxy on that port of 127.0.0.1, by CONNECT also
+ * for http. Blocking, so that nothing but the road is measured; ends with 1 when anything is not as
+ * it should be.
  */
 #include <arpa/inet.h>
 #include <err.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <stdbool.h>
@@ -72,23 +74,15 @@ static void parse_url(const char *url)
 
 static int dial(void)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found, *a;
-	const char *to = place.proxy ? "127.0.0.1" : place.address ? place.address : place.host;
-	int e = getaddrinfo(to, place.proxy ? place.proxy : place.port, &hints, &found), fd = -1,
-	    one = 1;
+	const char *to = place.proxy ? "127.0.0.1" : place.address;
+	struct sockaddr_in a = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
-	if (e)
-		errx(1, "%s: %s", to, gai_strerror(e));
-	for (a = found; a && fd < 0; a = a->ai_next) {
-		fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, 0);
-		if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) < 0) {
-			if (!a->ai_next)
-				err(1, "connect to %s", to);
-			(void)close(fd);
-			fd = -1;
-		}
-	}
-	freeaddrinfo(found);
+	a.sin_port = htons((uint16_t)strtoul(place.proxy ? place.proxy : place.port, NULL, 10));
+	if (inet_pton(AF_INET, to, &a.sin_addr) != 1)
+		errx(1, "%s: not an address", to);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		err(1, "connect to %s", to);
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	return fd;
 }
@@ -227,7 +221,7 @@ static void rate(long n, long connections)
 	while (wait(&status) > 0)
 		if (status)
 			errx(1, "a connection failed");
-	printf("%.1f\n", (double)(n / connections * connections) / (now() - t));
+	printf("%.1f\n", (double)(n - n % connections) / (now() - t));
 }
 
 static void hold(long n)
@@ -262,7 +256,7 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
-	if (argc - optind < 2)
+	if (argc - optind < 2 || !place.address)
 		return 2;
 	parse_url(argv[optind]);
 	n = argc - optind > 2 ? strtol(argv[optind + 2], NULL, 10) : 1000;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * httpd [PORT [ADDRESS [PEM]]] - the HTTP layer by itself, so that it can be measured: `wrk`, `curl`.
+ * httpd [PORT [ADDRESS [PEM]]] - the HTTP layer by itself, so that it can be measured: `wrk`.
  *
  * On 127.0.0.1 unless ADDRESS says otherwise; with PEM (key and certificate) over TLS.
  *

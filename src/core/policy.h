@@ -4,7 +4,7 @@
 /*
  * core/policy - what a sandbox may reach: rules, and the one function that decides. Pure.
  *
- * Deny wins over ask, ask over allow; no match is deny. The floor is a list of the operator's own:
+ * Deny wins over ask, ask over allow (but for what a person approved); no match is deny. The floor is a list of the operator's own:
  * what it does not allow is denied whatever the rules say, and its denials cannot be undone.
  * Facts become known one after the other (name, then port, then protocol, then method and path); a
  * decision made on fewer facts says what it still needs to know, and a sure one stays as it is
@@ -87,7 +87,7 @@ struct policy_binding {
 };
 
 struct policy_rule {
-	char *id; /* "packages/npm", "packages/3": profile, then name or number; in errors */
+	char *id;     /* "packages/npm", "packages/3": profile, then name or number; in errors */
 	char *reason; /* shown to the agent; NULL = none */
 	enum policy_action action;
 	unsigned protocols;
@@ -102,6 +102,7 @@ struct policy_rule {
 	struct policy_budget budget;
 	size_t *bindings; /* indexes into policy.bindings */
 	size_t bindings_n;
+	bool is_approved;    /* an allow that a person gave for good: wins over ask */
 	bool must_intercept; /* bindings, a budget of requests: only to be done inside TLS */
 };
 

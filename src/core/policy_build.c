@@ -394,6 +394,8 @@ static int check_rule(const struct policy_draft *d, enum policy_list list, struc
 		return err_set(err, EINVAL,
 			"methods, paths, credentials and requests cannot be seen in protocol tcp; "
 			"make it a rule of its own");
+	if (d->rule.is_approved && d->rule.action != POLICY_ALLOW)
+		return err_set(err, EINVAL, "only a rule that allows can be approved");
 	if (has_budget(&r->budget) && (list == POLICY_FLOOR || !is_open))
 		return err_set(err, EINVAL, "a budget belongs to a rule that allows or asks%s",
 			list == POLICY_FLOOR ? "; a floor bounds all by 'network.budget'" : "");
@@ -489,6 +491,7 @@ static int copy_rule(const struct policy *from, const struct policy_rule *r,
 	struct policy_rule *to = &ret->rule;
 
 	to->action = r->action;
+	to->is_approved = r->is_approved;
 	to->protocols = r->protocols;
 	to->budget = r->budget;
 	to->reason = copy_of(r->reason);

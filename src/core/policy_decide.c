@@ -205,11 +205,15 @@ static enum fit rule_fits(
 	return all;
 }
 
-struct tally { /* of one list; by enum policy_action */
-	enum fit fit[3];
-	unsigned needs[3];
+/* An allow that wins over ask; beside the values of enum policy_action. */
+#define APPROVED (POLICY_ASK + 1)
+#define SORTS    (APPROVED + 1)
+
+struct tally { /* of one list; by sort of rule */
+	enum fit fit[SORTS];
+	unsigned needs[SORTS];
 	const struct policy_rule
-		*rule[3]; /* the one that fits: the first, or the first with bindings */
+		*rule[SORTS]; /* the one that fits: the first, or the first with bindings */
 	bool must_intercept;
 };
 
@@ -219,20 +223,20 @@ static void count(
 	*t = (struct tally){0};
 	for (size_t i = 0; i < n; i++) {
 		const struct policy_rule *r = &rules[i];
-		enum fit fit = rule_fits(r, q, &t->needs[r->action]);
+		unsigned sort = r->is_approved ? APPROVED : (unsigned)r->action;
+		enum fit fit = rule_fits(r, q, &t->needs[sort]);
 
 		if (fit == FIT_NO)
 			continue;
 		t->must_intercept |= r->action != POLICY_DENY && r->must_intercept;
 		if (fit == FIT_MAYBE) {
-			if (t->fit[r->action] == FIT_NO)
-				t->fit[r->action] = FIT_MAYBE;
+			if (t->fit[sort] == FIT_NO)
+				t->fit[sort] = FIT_MAYBE;
 			continue;
 		}
-		t->fit[r->action] = FIT_YES;
-		if (!t->rule[r->action] ||
-			(r->bindings_n > 0 && t->rule[r->action]->bindings_n == 0))
-			t->rule[r->action] = r;
+		t->fit[sort] = FIT_YES;
+		if (!t->rule[sort] || (r->bindings_n > 0 && t->rule[sort]->bindings_n == 0))
+			t->rule[sort] = r;
 	}
 }
 
@@ -242,13 +246,15 @@ static unsigned possible(const struct tally *t)
 	unsigned set = 0;
 
 	if (t->fit[POLICY_DENY] != FIT_NO ||
-		(t->fit[POLICY_ALLOW] != FIT_YES && t->fit[POLICY_ASK] != FIT_YES))
+		(t->fit[POLICY_ALLOW] != FIT_YES && t->fit[POLICY_ASK] != FIT_YES &&
+			t->fit[APPROVED] != FIT_YES))
 		set |= 1u << POLICY_DENY;
 	if (t->fit[POLICY_DENY] == FIT_YES)
 		return set;
-	if (t->fit[POLICY_ASK] != FIT_NO)
+	if (t->fit[POLICY_ASK] != FIT_NO && t->fit[APPROVED] != FIT_YES)
 		set |= 1u << POLICY_ASK;
-	if (t->fit[POLICY_ASK] != FIT_YES && t->fit[POLICY_ALLOW] != FIT_NO)
+	if (t->fit[APPROVED] != FIT_NO ||
+		(t->fit[POLICY_ASK] != FIT_YES && t->fit[POLICY_ALLOW] != FIT_NO))
 		set |= 1u << POLICY_ALLOW;
 	return set;
 }
@@ -257,8 +263,8 @@ static unsigned still_open(const struct tally *t)
 {
 	unsigned needs = 0;
 
-	for (int a = 0; a < 3; a++)
-		needs |= t->fit[a] == FIT_MAYBE ? t->needs[a] : 0;
+	for (int i = 0; i < SORTS; i++)
+		needs |= t->fit[i] == FIT_MAYBE ? t->needs[i] : 0;
 	return needs;
 }
 
@@ -343,7 +349,9 @@ void policy_decide(
 		return;
 	}
 	/* The floor may have made an ask of it; budgets and credentials are the rule's. */
-	ret->rule = rules.rule[POLICY_ASK] ? rules.rule[POLICY_ASK] : rules.rule[POLICY_ALLOW];
+	ret->rule = rules.rule[APPROVED]     ? rules.rule[APPROVED]
+		    : rules.rule[POLICY_ASK] ? rules.rule[POLICY_ASK]
+					     : rules.rule[POLICY_ALLOW];
 	ret->must_intercept = (q->protocol & (POLICY_HTTPS | POLICY_HTTP)) &&
 			      (rules.must_intercept || p->budget.requests > 0);
 	ret->may_private = may_private(p, q);

@@ -92,6 +92,8 @@ static json_t *rule_json(const struct policy_rule *r)
 
 	put_text(o, "id", r->id);
 	put_text(o, "action", policy_action_name(r->action));
+	if (r->is_approved)
+		put(o, "approved", json_true());
 	put_text(o, "reason", r->reason);
 	put_list(o, "hosts", hosts_json(r));
 	for (size_t i = 0; i < r->ports_n; i++) {
@@ -319,6 +321,10 @@ static int read_rule_field(json_t *root, const char *key, json_t *v, struct poli
 		return want_text(v, key, ret_id, err);
 	if (strcmp(key, "budget") == 0)
 		return read_budget(v, &d->rule.budget, err);
+	if (strcmp(key, "approved") == 0) {
+		d->rule.is_approved = true;
+		return json_is_true(v) ? 0 : err_set(err, EINVAL, "'approved' can only be true");
+	}
 	if (strcmp(key, "credentials") == 0)
 		return read_bindings(root, v, d, err);
 	for (size_t i = 0; i < sizeof(rule_fields) / sizeof(rule_fields[0]); i++) {

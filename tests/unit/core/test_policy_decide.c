@@ -192,6 +192,18 @@ static void deny_wins_over_ask_and_ask_over_allow(void)
 		{"bad.ask.test 8443 https - -", POLICY_DENY});
 }
 
+static void what_a_person_approved_wins_over_ask_alone(void)
+{
+	EXPECT("{\"rules\":[{\"action\":\"ask\",\"hosts\":[\"*\"]},"
+	       "{\"action\":\"allow\",\"approved\":true,\"hosts\":[\"a.test\",\"bad.test\"]},"
+	       "{\"action\":\"deny\",\"hosts\":[\"bad.test\"]}]}",
+		{"a.test 443 https - -", POLICY_ALLOW}, {"b.test 443 https - -", POLICY_ASK},
+		{"bad.test 443 https - -", POLICY_DENY});
+	EXPECT("{\"floor\":[{\"action\":\"ask\",\"hosts\":[\"*\"]}],\"rules\":["
+	       "{\"action\":\"allow\",\"approved\":true,\"hosts\":[\"a.test\"]}]}",
+		{"a.test 443 https - -", POLICY_ASK});
+}
+
 static void a_deny_rule_without_ports_means_all_of_them(void)
 {
 	EXPECT("{\"rules\":[{\"action\":\"allow\",\"hosts\":[\"*\"],\"protocols\":[\"tcp\"],"
@@ -468,6 +480,8 @@ static void a_sure_answer_never_flips(void)
 		"{\"action\":\"deny\",\"hosts\":[\"*\"],\"programs\":[\"/tmp/"
 		"**\"],\"ports\":[443]}",
 		"{\"action\":\"ask\",\"hosts\":[\"*\"],\"methods\":[\"POST\"]}",
+		"{\"action\":\"allow\",\"approved\":true,\"hosts\":[\"a.test\"],\"paths\":["
+		"\"/pub/**\"]}",
 		"{\"action\":\"ask\",\"hosts\":[\"a.test\",\"10.0.0.0/"
 		"8\"],\"protocols\":[\"https\"]}",
 	};
@@ -501,6 +515,7 @@ int main(void)
 	RUN(https_covers_websockets_and_ws_is_nothing_else);
 	RUN(methods_and_paths_need_the_request);
 	RUN(deny_wins_over_ask_and_ask_over_allow);
+	RUN(what_a_person_approved_wins_over_ask_alone);
 	RUN(a_deny_rule_without_ports_means_all_of_them);
 	RUN(the_floor_only_takes_away);
 	RUN(where_a_name_leads_can_deny_it_and_needs_a_name_for_private_ones);

@@ -64,8 +64,8 @@ struct egress_config { /* borrowed for the engine's life */
 	const char *
 		upstream_proxy; /* "http://user:pass@host:port", "socks5://…"; NULL: dial directly */
 	const char *no_proxy; /* "*.corp.example,10.0.0.0/8": dialled directly all the same; NULL */
-	struct address_net
-		*own; /* our own listeners and the host's addresses: never dialled unless named */
+	/* Our own listeners and the host's addresses: never dialled unless a rule names them. */
+	struct address_net *own;
 	size_t own_n;
 };
 

@@ -7,6 +7,7 @@
  */
 #include "base/own.h"
 #include "base/text.h"
+#include "cli/run_egress.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
 #include "cli/verb.h"
@@ -51,10 +52,11 @@ static int open_json(const char *path, FILE **ret, struct err *err)
 	return 0;
 }
 
-static int run_box(const struct run_options *o, FILE *json)
+static int run_box(struct run_options *o, FILE *json)
 {
 	/* Static: some 40 KiB with its violations, and a verb runs once. */
 	static struct box_result result;
+	struct run_egress egress = {.fd = -EBADF, .pidfd = -EBADF};
 	struct box_options box;
 	struct err err = {0};
 	int r;
@@ -62,7 +64,12 @@ static int run_box(const struct run_options *o, FILE *json)
 	box_options_init(&box);
 	box.environ = environ;
 	box.want_explain = o->want_explain;
-	r = box_run(&o->spec, &box, &result, &err);
+	r = o->policy ? run_egress_prepare(&egress, &o->network, o->policy, &o->spec, &err) : 0;
+	if (r >= 0 && o->policy)
+		box.road = &egress.road;
+	if (r >= 0)
+		r = box_run(&o->spec, &box, &result, &err);
+	run_egress_done(&egress);
 	if (json) {
 		struct err why = {0};
 
@@ -86,11 +93,13 @@ static int run_box(const struct run_options *o, FILE *json)
 	return result.exit_status;
 }
 
-static int print_plan(const struct run_options *o)
+static int print_plan(struct run_options *o)
 {
 	struct box_options box;
 	struct err err = {0};
 
+	if (o->spec.want_road && run_egress_public(&o->spec.ca_dir, &err) < 0)
+		return verb_fail("run", &err);
 	box_options_init(&box);
 	box.environ = environ;
 	box.want_explain = o->want_explain;
@@ -99,7 +108,7 @@ static int print_plan(const struct run_options *o)
 	return 0;
 }
 
-static int run(const struct run_options *o)
+static int run(struct run_options *o)
 {
 	AUTO_FILE FILE *file = NULL;
 	struct err err = {0};

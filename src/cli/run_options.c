@@ -144,9 +144,39 @@ static int take_wall(struct run_options *o, const char *name, const char *value,
 
 static int take_net(struct run_options *o, const char *name, const char *value, struct err *err)
 {
-	(void)o;
+	char quoted[64];
+
 	(void)name;
-	return spec_check_net(value, err);
+	if (strcmp(value, "none") == 0)
+		o->network.is_none = true;
+	else if (strcmp(value, "allow") == 0)
+		o->network.is_allow = true;
+	else
+		return err_set(err, EINVAL, "'%s' is not a network; accepted: none, allow",
+			text_quote(value, quoted, sizeof(quoted)));
+	return 0;
+}
+
+static int take_rule(struct run_options *o, const char *name, const char *value, struct err *err)
+{
+	return strv_add(
+		strcmp(name, "--allow") == 0 ? &o->network.allow : &o->network.deny, value, err);
+}
+
+static int take_upstream(
+	struct run_options *o, const char *name, const char *value, struct err *err)
+{
+	AUTO_FREE char *clean = NULL;
+	int r;
+
+	if (strcmp(name, "--resolver") == 0)
+		return spec_set_string(&o->network.resolver, "the list", value, err);
+	if (strcmp(name, "--upstream-proxy") == 0)
+		return spec_set_string(&o->network.upstream_proxy, "the address", value, err);
+	if (strcmp(name, "--no-proxy") == 0)
+		return spec_set_string(&o->network.no_proxy, "the list", value, err);
+	r = text_path_clean(value, o->caller->cwd, &clean, err);
+	return r < 0 ? r : spec_set_string(&o->network.upstream_ca, "the file", clean, err);
 }
 
 static int take_json(struct run_options *o, const char *name, const char *value, struct err *err)
@@ -247,7 +277,19 @@ static const struct option options[] = {
 	{"--kill-after", "TIME", "then wait TIME between SIGTERM and SIGKILL (5s)", take_limit,
 		false},
 	{NULL, NULL, "Network", NULL, false},
-	{"--net", "none", "no road out: the only mode so far, and the default", take_net, false},
+	{"--allow", "HOST[:PORT]",
+		"let it reach HOST by https and http: a name, *.NAME, an address or\n"
+		"network; tcp:HOST:PORT for anything else. Nothing else gets out",
+		take_rule, false},
+	{"--deny", "HOST[:PORT]", "but not HOST; wins over every --allow", take_rule, false},
+	{"--net", "none|allow", "no road out (the default), or what --allow and the profile say",
+		take_net, false},
+	{"--resolver", "LIST", "name servers for the names that are allowed (the system's)",
+		take_upstream, false},
+	{"--upstream-ca", "FILE", "certificates that servers are checked by (the system's)",
+		take_upstream, false},
+	{"--upstream-proxy", "URL", "go out through http://… or socks5://…", take_upstream, false},
+	{"--no-proxy", "LIST", "but not to these hosts and networks", take_upstream, false},
 	{"--loopback", NULL, "the box has its own localhost (the default)", take_switch, false},
 	{"--no-loopback", NULL, "not even that", take_switch, false},
 	{NULL, NULL, "Walls", NULL, false},
@@ -436,12 +478,19 @@ int run_options_parse(int argc, char **argv, const struct run_caller *caller,
 	if (r < 0)
 		return r;
 	place(ret);
-	return spec_validate(&ret->spec, err);
+	r = run_network_wanted(&ret->network, err);
+	if (r > 0) {
+		ret->spec.want_road = true;
+		r = run_network_policy(&ret->network, &ret->policy, err);
+	}
+	return r < 0 ? r : spec_validate(&ret->spec, err);
 }
 
 void run_options_done(struct run_options *o)
 {
 	spec_done(&o->spec);
+	run_network_done(&o->network);
+	o->policy = policy_unref(o->policy);
 	free(o->json_file);
 	o->json_file = NULL;
 }

@@ -10,6 +10,7 @@
  * first, wherever --profile stands, so that options override it.
  */
 #include "base/err.h"
+#include "cli/run_network.h"
 #include "core/spec.h"
 
 #include <stdbool.h>
@@ -23,6 +24,8 @@ struct run_caller {
 
 struct run_options {
 	struct spec spec;
+	struct run_network network;
+	struct policy *policy; /* with spec.want_road: what it may reach; owned */
 	bool want_help;
 	bool want_plan;    /* print the plan, run nothing */
 	bool want_json;    /* the result as one line of JSON */

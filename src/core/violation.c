@@ -38,16 +38,22 @@ static void put(char *out, size_t out_size, const char *s)
 void violation_add(struct violation_list *l, enum wall wall, const char *kind, const char *tried,
 	const char *instead)
 {
-	struct violation v = {.wall = wall, .count = 1};
+	violation_add_times(l, wall, kind, tried, instead, 1);
+}
+
+void violation_add_times(struct violation_list *l, enum wall wall, const char *kind,
+	const char *tried, const char *instead, uint64_t times)
+{
+	struct violation v = {.wall = wall, .count = times};
 
 	put(v.kind, sizeof(v.kind), kind);
 	put(v.tried, sizeof(v.tried), tried);
 	put(v.instead, sizeof(v.instead), instead);
 
-	l->total++;
+	l->total += times;
 	for (size_t i = 0; i < l->n; i++) {
 		if (same(&l->v[i], &v)) {
-			l->v[i].count++;
+			l->v[i].count += times;
 			return;
 		}
 	}

@@ -31,3 +31,6 @@ struct violation_list {
 /* Add or count. Texts are cut to fit. */
 void violation_add(struct violation_list *l, enum wall wall, const char *kind, const char *tried,
 	const char *instead);
+/* The same for something that was tried `times` times. */
+void violation_add_times(struct violation_list *l, enum wall wall, const char *kind,
+	const char *tried, const char *instead, uint64_t times);

@@ -3,7 +3,7 @@
 /*
  * daemon/warden - the privileged role's main: its socket, its connections, what they ask.
  *
- * Reads fixed-layout packets of the api role and nothing else of anybody: no tenant's
+ * Reads fixed-layout packets of the api and egress roles and nothing else of anybody: no tenant's
  * bytes, no configuration, no network. One event loop, no threads: it clones. Every
  * sandbox's pid 1 is forked from it, so it keeps little memory.
  */
@@ -17,6 +17,7 @@
 #include "run/process/resident.h"
 #include "sys/caps.h"
 #include "sys/process.h"
+#include "sys/sock.h"
 #include "sys/userns.h"
 
 #include <assert.h>
@@ -42,10 +43,12 @@
 struct packet {
 	struct packet *next;
 	struct warden_message m;
+	struct road road; /* goes with it; -EBADF: nothing does */
 };
 
 struct conn {
 	int fd;
+	bool is_egress; /* may ask for roads, and for nothing else */
 	struct loop_watch watch;
 	struct loop_task free;
 	struct packet *first, **last;
@@ -55,7 +58,7 @@ struct conn {
 
 struct options {
 	const char *state, *guest;
-	uid_t api_uid;
+	uid_t api_uid, egress_uid;
 	unsigned spares;
 	bool json_log;
 };
@@ -63,13 +66,21 @@ struct options {
 static struct {
 	struct loop *loop;
 	struct warden_boxes *boxes;
-	uid_t api_uid;
+	uid_t api_uid, egress_uid;
+	char *ca_dir;
 	struct loop_watch accepting;
 	struct conn *conns;
 	size_t conns_n;
 } warden;
 
 /* ---- connections ---- */
+
+static void free_packet(struct packet *p)
+{
+	closep(&p->road.tcp_fd);
+	closep(&p->road.dns_fd);
+	free(p);
+}
 
 static void free_conn(struct loop_task *t)
 {
@@ -79,7 +90,7 @@ static void free_conn(struct loop_task *t)
 		struct packet *p = c->first;
 
 		c->first = p->next;
-		free(p);
+		free_packet(p);
 	}
 	free(c);
 }
@@ -102,6 +113,15 @@ static void close_conn(struct conn *c)
 	loop_defer(warden.loop, &c->free);
 }
 
+static int send_packet(const struct conn *c, struct packet *p)
+{
+	struct err ignored;
+
+	/* The connection does not block. */
+	return sock_send(c->fd, &p->m, sizeof(p->m), (int[]){p->road.tcp_fd, p->road.dns_fd},
+		p->road.tcp_fd >= 0 ? 2 : 0, &ignored);
+}
+
 static void flush_conn(struct conn *c)
 {
 	struct err err;
@@ -109,8 +129,10 @@ static void flush_conn(struct conn *c)
 	while (c->fd >= 0 && c->first) {
 		struct packet *p = c->first;
 
-		if (send(c->fd, &p->m, sizeof(p->m), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-			if (errno != EAGAIN && errno != EINTR)
+		int r = send_packet(c, p);
+
+		if (r < 0) {
+			if (r != -EAGAIN && r != -EINTR)
 				close_conn(c);
 			break;
 		}
@@ -118,25 +140,31 @@ static void flush_conn(struct conn *c)
 		if (!c->first)
 			c->last = &c->first;
 		c->queued--;
-		free(p);
+		free_packet(p);
 	}
 	if (c->fd >= 0 && loop_watch_set(warden.loop, &c->watch,
 				  EPOLLIN | (c->first ? EPOLLOUT : 0u), &err) < 0)
 		close_conn(c);
 }
 
-static int tell(struct conn *c, const struct warden_message *m)
+static struct packet *add_packet(struct conn *c, const struct warden_message *m)
 {
 	struct packet *p;
 
 	if (c->fd < 0 || c->queued >= QUEUE_MAX)
-		return -EPIPE;
+		return NULL;
 	p = MEM_NEW(struct packet);
 	p->m = *m;
+	p->road = (struct road){-EBADF, -EBADF};
 	*c->last = p;
 	c->last = &p->next;
 	c->queued++;
-	return 0;
+	return p;
+}
+
+static int tell(struct conn *c, const struct warden_message *m)
+{
+	return add_packet(c, m) ? 0 : -EPIPE;
 }
 
 static void answer(struct conn *c, const struct warden_message *m)
@@ -157,7 +185,8 @@ static void on_ended(const char *id, const char *reason, void *arg)
 	(void)snprintf(m.reason, sizeof(m.reason), "%s", reason);
 	for (struct conn *c = warden.conns; c; c = next) {
 		next = c->next;
-		answer(c, &m);
+		if (!c->is_egress)
+			answer(c, &m);
 	}
 }
 
@@ -204,6 +233,27 @@ static void on_started(const struct warden_message *m, void *arg)
 	answer(arg, m);
 }
 
+static void answer_road(struct conn *c, struct warden_message *m)
+{
+	struct road road = {-EBADF, -EBADF};
+	struct err err = {0};
+	struct packet *p;
+
+	m->code = warden_boxes_road(warden.boxes, m->id, &road, &err);
+	if (m->code < 0)
+		m->err = err;
+	p = add_packet(c, m);
+	if (p && m->code >= 0) {
+		/* Of our own until they are sent: the sandbox may end before. */
+		p->road.tcp_fd = fcntl(road.tcp_fd, F_DUPFD_CLOEXEC, 3);
+		p->road.dns_fd = fcntl(road.dns_fd, F_DUPFD_CLOEXEC, 3);
+	}
+	if (!p || (m->code >= 0 && (p->road.tcp_fd < 0 || p->road.dns_fd < 0)))
+		close_conn(c);
+	else
+		flush_conn(c);
+}
+
 static void serve(struct conn *c, const struct warden_message *q)
 {
 	struct warden_message m = {.op = q->op, .number = q->number};
@@ -218,6 +268,7 @@ static void serve(struct conn *c, const struct warden_message *q)
 			m.err = err;
 		answer(c, &m);
 		break;
+	case WARDEN_ROAD: answer_road(c, &m); break;
 	case WARDEN_LIST:
 		/* A start whose asker has gone would be in nobody's list: it is over first. */
 		warden_boxes_settle(warden.boxes, on_settled, c, q->number);
@@ -239,8 +290,12 @@ static void on_packets(struct conn *c)
 			close_conn(c);
 			return;
 		}
-		if (warden_check(&packet, (size_t)n, &q, &err) < 0) {
-			role_log(ROLE_LOG_WARN, "attack", "from", "api", "error", err.msg);
+		if (warden_check(&packet, (size_t)n, &q, &err) >= 0 && c->is_egress &&
+			q.op != WARDEN_ROAD)
+			(void)err_set(&err, EPERM, "not for the egress role");
+		if (err.code) {
+			role_log(ROLE_LOG_WARN, "attack", "from", c->is_egress ? "egress" : "api",
+				"error", err.msg);
 			close_conn(c);
 			return;
 		}
@@ -258,6 +313,11 @@ static void on_conn(struct loop_watch *w, uint32_t events)
 		on_packets(c);
 }
 
+static bool is_ours(uid_t uid)
+{
+	return uid == warden.api_uid || uid == warden.egress_uid;
+}
+
 static void on_accept(struct loop_watch *w, uint32_t events)
 {
 	/* cppcheck-suppress nullPointer ; who calls is asked below */
@@ -271,7 +331,7 @@ static void on_accept(struct loop_watch *w, uint32_t events)
 	(void)events;
 	if (fd < 0)
 		return;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 || peer.uid != warden.api_uid) {
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 || !is_ours(peer.uid)) {
 		(void)snprintf(uid, sizeof(uid), "%u", peer.uid);
 		role_log(ROLE_LOG_WARN, "attack", "from", "a stranger", "uid", uid);
 		return;
@@ -285,6 +345,8 @@ static void on_accept(struct loop_watch *w, uint32_t events)
 	}
 	c = MEM_NEW(struct conn);
 	c->fd = TAKE_FD(fd);
+	/* A user's roles all have that user's id, and nothing to hide from one another. */
+	c->is_egress = peer.uid != warden.api_uid;
 	c->watch = (struct loop_watch){.fd = c->fd, .ready = on_conn};
 	c->free.run = free_conn;
 	c->last = &c->first;
@@ -390,10 +452,11 @@ static int confine(struct err *err)
 static int parse(int argc, char **argv, struct options *ret, struct err *err)
 {
 	static const struct option names[] = {{"state", required_argument, NULL, 's'},
-		{"api-uid", required_argument, NULL, 'u'}, {"guest", required_argument, NULL, 'g'},
-		{"spares", required_argument, NULL, 'n'}, {"json-log", no_argument, NULL, 'j'},
-		{NULL, 0, NULL, 0}};
-	struct options o = {.api_uid = geteuid()};
+		{"api-uid", required_argument, NULL, 'u'},
+		{"egress-uid", required_argument, NULL, 'e'},
+		{"guest", required_argument, NULL, 'g'}, {"spares", required_argument, NULL, 'n'},
+		{"json-log", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	struct options o = {.api_uid = geteuid(), .egress_uid = geteuid()};
 	uint64_t uid, n;
 	int c;
 
@@ -408,11 +471,11 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
 		else if (c == 'n' &&
 			 text_parse_u64(optarg, "--spares", 0, WARDEN_SPARES_MAX, &n, err) >= 0)
 			o.spares = (unsigned)n;
-		else if (c != 'u' ||
-			 text_parse_u64(optarg, "--api-uid", 0, UINT32_MAX - 1, &uid, err) < 0)
+		else if ((c != 'u' && c != 'e') ||
+			 text_parse_u64(optarg, "the uid", 0, UINT32_MAX - 1, &uid, err) < 0)
 			return err_set(err, EINVAL, "bad arguments");
 		else
-			o.api_uid = (uid_t)uid;
+			*(c == 'u' ? &o.api_uid : &o.egress_uid) = (uid_t)uid;
 	}
 	if (!o.state || o.state[0] != '/')
 		return err_set(err, EINVAL, "--state must be an absolute path");
@@ -425,6 +488,7 @@ static int set_up(const struct options *o, struct err *err)
 	static const int keep[] = {LISTEN_FD};
 	struct warden_boxes_config config = {
 		.state = o->state, .api_uid = o->api_uid, .spares = o->spares, .ended = on_ended};
+	AUTO_FREE char *bundle = text_format("%s/ca/public/bundle.pem", o->state);
 	sigset_t signals;
 	int r = process_close_except(keep, 1, err);
 
@@ -454,9 +518,12 @@ static int set_up(const struct options *o, struct err *err)
 	if (r >= 0)
 		r = confine(err);
 	config.loop = warden.loop;
+	if (access(bundle, R_OK) == 0)
+		config.ca_dir = warden.ca_dir = text_format("%s/ca/public", o->state);
 	if (r >= 0)
 		r = warden_boxes_open(&config, &warden.boxes, err);
 	warden.api_uid = o->api_uid;
+	warden.egress_uid = o->egress_uid;
 	warden.accepting = (struct loop_watch){.fd = LISTEN_FD, .ready = on_accept};
 	return r < 0 ? r : loop_watch_set(warden.loop, &warden.accepting, EPOLLIN, err);
 }

@@ -53,7 +53,8 @@ struct live {
 	struct warden_boxes *boxes;
 	enum box_state state;
 	int pidfd;
-	bool is_oom; /* decided when it was over */
+	struct road road; /* -EBADF: it has none, or an earlier warden had it */
+	bool is_oom;      /* decided when it was over */
 	struct loop_watch watch;
 	struct loop_timer timer; /* STOPPING: patience; OVER: the next try */
 	struct loop_task free;
@@ -132,6 +133,8 @@ static void forget_live(struct live *l)
 	(void)loop_watch_set(b->c.loop, &l->watch, 0, &ignored);
 	loop_timer_cancel(b->c.loop, &l->timer);
 	closep(&l->pidfd);
+	closep(&l->road.tcp_fd);
+	closep(&l->road.dns_fd);
 	for (size_t i = 0; i < b->n; i++)
 		if (b->v[i] == l) {
 			b->v[i] = b->v[--b->n];
@@ -212,6 +215,7 @@ static int add(struct warden_boxes *b, const struct provider *p, const struct pr
 	l->boxes = b;
 	l->state = state;
 	l->pidfd = take_pidfd;
+	l->road = (struct road){-EBADF, -EBADF};
 	l->watch = (struct loop_watch){.fd = take_pidfd, .ready = on_pidfd};
 	l->timer.fire = on_timer;
 	l->free.run = free_live;
@@ -230,9 +234,17 @@ static int add(struct warden_boxes *b, const struct provider *p, const struct pr
 }
 
 int warden_boxes_add(struct warden_boxes *b, const struct provider *p,
-	const struct provider_record *rec, int take_pidfd, struct err *err)
+	const struct provider_record *rec, int take_pidfd, struct road take_road, struct err *err)
 {
-	return add(b, p, rec, BOX_UP, take_pidfd, err);
+	int r = add(b, p, rec, BOX_UP, take_pidfd, err);
+
+	if (r >= 0) {
+		b->v[b->n - 1]->road = take_road;
+		return r;
+	}
+	closep(&take_road.tcp_fd);
+	closep(&take_road.dns_fd);
+	return r;
 }
 
 void warden_boxes_bury(struct warden_boxes *b, const struct provider *p,
@@ -357,6 +369,21 @@ int warden_boxes_usage(
 	if (!l || l->state != BOX_UP)
 		return err_set(err, ENOENT, "no sandbox '%s'", id);
 	return l->provider->usage(&l->rec, ret, err);
+}
+
+int warden_boxes_road(
+	struct warden_boxes *b, const char *id, struct road *ret_borrowed, struct err *err)
+{
+	struct live *l = find(b, id);
+	int r = 0;
+
+	if (!l || l->state != BOX_UP)
+		return err_set(err, ENOENT, "no sandbox '%s'", id);
+	if (l->road.tcp_fd < 0)
+		r = l->provider->road(&l->rec, &l->road, err);
+	if (r >= 0)
+		*ret_borrowed = l->road;
+	return r;
 }
 
 void warden_boxes_settle(struct warden_boxes *b, void (*settled)(void *arg, uint64_t number),

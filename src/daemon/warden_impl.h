@@ -58,8 +58,8 @@ struct warden_spare {
 };
 
 /* Make <boxes>/<id>/ with the guest's socket, and begin the sandbox behind it. -EEXIST. */
-int warden_spare_begin(struct loop *l, int boxes, const struct warden_spec *spec, const char *id,
-	struct warden_spare **ret, struct err *err);
+int warden_spare_begin(struct loop *l, int boxes, const struct warden_spec *spec,
+	const char *ca_dir, const char *id, struct warden_spare **ret, struct err *err);
 /* Of one that is not up or was not claimed: remove what it left, and the handle. */
 void warden_spare_remove(int boxes, struct warden_spare *take);
 /* Release the handle only. */
@@ -101,9 +101,10 @@ void warden_starts_forget(struct warden_starts *s, const void *arg);
 
 struct warden_boxes_config {
 	struct loop *loop;
-	const char *state; /* directory; borrowed for ever */
-	uid_t api_uid;     /* who may connect to guests */
-	unsigned spares;   /* kept ready, at most WARDEN_SPARES_MAX; 0 = none */
+	const char *state;  /* directory; borrowed for ever */
+	uid_t api_uid;      /* who may connect to guests */
+	const char *ca_dir; /* certificates that boxes with a road trust; NULL = none */
+	unsigned spares;    /* kept ready, at most WARDEN_SPARES_MAX; 0 = none */
 	void (*ended)(const char *id, const char *reason, void *arg); /* one went by itself */
 	void *arg;
 };
@@ -130,6 +131,12 @@ void warden_boxes_forget(struct warden_boxes *b, void *arg);
 
 int warden_boxes_usage(
 	struct warden_boxes *b, const char *id, struct provider_usage *ret, struct err *err);
+/*
+ * The sockets of its way out; they stay the warden's, so that connections wait while nobody else
+ * has them. Made again if this warden is not the one that made the box. -ENOENT.
+ */
+int warden_boxes_road(
+	struct warden_boxes *b, const char *id, struct road *ret_borrowed, struct err *err);
 
 /* As warden_starts_settle(): then each() tells all there is that its caller was not told of. */
 void warden_boxes_settle(struct warden_boxes *b, void (*settled)(void *arg, uint64_t number),
@@ -140,7 +147,7 @@ int warden_boxes_each(
 
 /* For warden_starts: it is up, and its directory and record are in place. */
 int warden_boxes_add(struct warden_boxes *b, const struct provider *p,
-	const struct provider_record *rec, int take_pidfd, struct err *err);
+	const struct provider_record *rec, int take_pidfd, struct road take_road, struct err *err);
 /* And: it was killed and goes once pidfd fires, directory `rec->id` and all; at once if < 0. */
 void warden_boxes_bury(struct warden_boxes *b, const struct provider *p,
 	const struct provider_record *rec, int take_pidfd);

@@ -41,7 +41,8 @@ static int listen_guest(int dir, struct err *err)
 	return TAKE_FD(fd);
 }
 
-static int make_spec(const struct warden_spec *w, struct spec *s, struct err *err)
+static int make_spec(
+	const struct warden_spec *w, const char *ca_dir, struct spec *s, struct err *err)
 {
 	int r = strv_add(&s->argv, "bawn-guest", err);
 
@@ -50,6 +51,9 @@ static int make_spec(const struct warden_spec *w, struct spec *s, struct err *er
 	s->cwd = mem_strdup("/");
 	s->allow_sudo = w->allow_sudo;
 	s->want_loopback = w->want_loopback;
+	s->want_road = w->want_road;
+	if (w->want_road && ca_dir)
+		s->ca_dir = mem_strdup(ca_dir);
 	s->limits = (struct spec_limits){
 		/* The disk is memory, and counted as such: a box that fills its disk must hear
 		 * "no space left", not lose its guest. */
@@ -92,8 +96,8 @@ static void on_made(struct provider_spare *take, const struct wall_record *walls
 	s->up(s, err);
 }
 
-static int begin(
-	struct warden_spare *s, struct loop *l, const struct warden_spec *w, struct err *err)
+static int begin(struct warden_spare *s, struct loop *l, const struct warden_spec *w,
+	const char *ca_dir, struct err *err)
 {
 	AUTO_FD int sock = listen_guest(s->dir, err);
 	struct spec spec;
@@ -102,7 +106,7 @@ static int begin(
 	if (r < 0)
 		return r;
 	spec_init(&spec);
-	r = make_spec(w, &spec, err);
+	r = make_spec(w, ca_dir, &spec, err);
 	if (r >= 0)
 		s->making = s->provider->begin(l, &spec, s->id, TAKE_FD(sock), on_made, s);
 	else
@@ -110,8 +114,8 @@ static int begin(
 	return r;
 }
 
-int warden_spare_begin(struct loop *l, int boxes, const struct warden_spec *spec, const char *id,
-	struct warden_spare **ret, struct err *err)
+int warden_spare_begin(struct loop *l, int boxes, const struct warden_spec *spec,
+	const char *ca_dir, const char *id, struct warden_spare **ret, struct err *err)
 {
 	struct warden_spare *s;
 	int r = 0;
@@ -127,7 +131,7 @@ int warden_spare_begin(struct loop *l, int boxes, const struct warden_spec *spec
 	else if (fchmod(s->dir, 0711) < 0)
 		r = err_sys(err, "chmod 'boxes/%s'", id);
 	if (r >= 0)
-		r = begin(s, l, spec, err);
+		r = begin(s, l, spec, ca_dir, err);
 	if (r < 0) {
 		warden_spare_remove(boxes, s);
 		return r;

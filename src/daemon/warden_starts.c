@@ -211,7 +211,7 @@ static void bury(struct warden_start *t, int take_pidfd)
 	warden_spare_free(spare);
 }
 
-static void on_claimed(int take_pidfd, const struct err *why, void *arg)
+static void on_claimed(int take_pidfd, struct road take_road, const struct err *why, void *arg)
 {
 	struct warden_start *t = arg;
 	struct warden_starts *s = t->starts;
@@ -223,8 +223,12 @@ static void on_claimed(int take_pidfd, const struct err *why, void *arg)
 	if (r == 0)
 		r = warden_record_commit(t->spare->dir, &err);
 	if (r >= 0) {
-		r = warden_boxes_add(s->boxes, t->spare->provider, &t->rec, take_pidfd, &err);
+		r = warden_boxes_add(
+			s->boxes, t->spare->provider, &t->rec, take_pidfd, take_road, &err);
 		take_pidfd = -EBADF;
+	} else {
+		closep(&take_road.tcp_fd);
+		closep(&take_road.dns_fd);
 	}
 	if (r >= 0) {
 		warden_tell_walls(t->spare->walls, &m);
@@ -296,7 +300,7 @@ static int begin(struct warden_starts *s, const struct warden_spec *spec, const 
 	struct warden_start *t, struct err *err)
 {
 	struct warden_spare *spare = NULL;
-	int r = warden_spare_begin(s->c.loop, s->dir, spec, id, &spare, err);
+	int r = warden_spare_begin(s->c.loop, s->dir, spec, s->c.ca_dir, id, &spare, err);
 
 	if (r < 0)
 		return r;

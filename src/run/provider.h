@@ -11,6 +11,7 @@
  *   open     after a restart of the warden: find it again by its record
  *   stop     kill and remove everything it had; safe to repeat
  *   usage    what it has used so far
+ *   road     the sockets of its way out again, when nobody holds them any more
  *
  * Several may be on their way up at once; what has to be waited for is waited for in the loop.
  * A claimed sandbox outlives the process that started it. Nothing above this header knows which
@@ -20,6 +21,7 @@
 #include "core/spec.h"
 #include "core/wall.h"
 #include "io/loop.h"
+#include "sys/road.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,10 +57,11 @@ typedef void (*provider_made_fn)(struct provider_spare *take, const struct wall_
 	const struct err *err, void *arg);
 
 /*
- * It outlives this process now; pidfd is its pid 1, owned by whoever is called. With err->code
- * set it was not to be had: it is being killed, and stop() is due once pidfd fires.
+ * It outlives this process now; pidfd is its pid 1, road the two sockets of its way out (-EBADF if
+ * it has none), both owned by whoever is called. With err->code set it was not to be had: it is being killed, and stop() is due once pidfd fires.
  */
-typedef void (*provider_claimed_fn)(int take_pidfd, const struct err *err, void *arg);
+typedef void (*provider_claimed_fn)(
+	int take_pidfd, struct road take_road, const struct err *err, void *arg);
 
 struct provider {
 	const char *tier;
@@ -89,6 +92,8 @@ struct provider {
 	int (*stop)(const struct provider_record *rec, struct err *err);
 	int (*usage)(
 		const struct provider_record *rec, struct provider_usage *ret, struct err *err);
+	/* -EADDRINUSE: somebody holds them still. */
+	int (*road)(const struct provider_record *rec, struct road *ret, struct err *err);
 };
 
 extern const struct provider provider_process; /* src/run/process/resident.c */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * run/warden - what the api role asks of the warden, and the client for it.
+ * run/warden - what the api and the egress role ask of the warden, and the client for it.
  *
  * One SOCK_SEQPACKET connection to <state>/run/warden.sock, whose listening end the supervisor
  * holds for ever. Fixed-layout messages, one packet each, numbered by the asker; the answer
@@ -23,6 +23,7 @@ enum warden_op {
 	WARDEN_STOP,      /* id: gone when answered; fine if it was not there */
 	WARDEN_LIST,      /* answered by one WARDEN_BOX per sandbox, then WARDEN_LIST */
 	WARDEN_USAGE,     /* id */
+	WARDEN_ROAD,      /* id: answered with two descriptors, see warden_ask_road() */
 	WARDEN_BOX,       /* only from the warden, see LIST */
 	WARDEN_ENDED, /* only from the warden, unasked (number 0): this sandbox is gone by itself */
 };
@@ -35,7 +36,8 @@ struct warden_spec {
 	uint64_t memory_max, cpu_milli, pids_max, disk_max, open_files;
 	uint8_t allow_sudo; /* setuid programs inside may gain the box's root */
 	uint8_t want_loopback;
-	uint8_t zero[6];
+	uint8_t want_road; /* its connections arrive at two sockets: WARDEN_ROAD */
+	uint8_t zero[5];
 };
 
 struct warden_message {
@@ -80,6 +82,14 @@ DEFINE_AUTO(struct warden_client *, warden_client_free)
  */
 int warden_ask(struct warden_client *c, const struct warden_message *m, warden_answer_fn answer,
 	void *arg, struct err *err);
+
+/*
+ * The road of a sandbox (sys/road). `got` is called exactly once, as above: with both
+ * descriptors, the callee's from then on, or with -EBADF twice and the reason.
+ */
+typedef void (*warden_road_fn)(int take_tcp, int take_dns, const struct err *err, void *arg);
+int warden_ask_road(
+	struct warden_client *c, const char *id, warden_road_fn got, void *arg, struct err *err);
 
 /* Where things are; the caller frees. */
 char *warden_guest_socket(const char *state, const char *id); /* <state>/boxes/<id>/guest.sock */

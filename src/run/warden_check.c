@@ -81,6 +81,8 @@ static int check_spec(const struct warden_spec *s, struct err *err)
 		return err_set(err, EINVAL, "bad field 'allow_sudo'");
 	if (s->want_loopback > 1)
 		return err_set(err, EINVAL, "bad field 'want_loopback'");
+	if (s->want_road > s->want_loopback)
+		return err_set(err, EINVAL, "bad field 'want_road'");
 	return is_zero(s->zero, sizeof(s->zero)) ? 0 : err_set(err, EINVAL, "bad field 'zero'");
 }
 
@@ -94,7 +96,7 @@ int warden_check(const void *packet, size_t n, struct warden_message *ret, struc
 	if (n != sizeof(m))
 		return err_set(err, EINVAL, "%zu bytes instead of %zu", n, sizeof(m));
 	memcpy(&m, packet, sizeof(m));
-	if (m.op < WARDEN_START || m.op > WARDEN_USAGE)
+	if (m.op < WARDEN_START || m.op > WARDEN_ROAD)
 		return err_set(err, EINVAL, "bad field 'op'");
 	if (m.code != 0)
 		return err_set(err, EINVAL, "bad field 'code'");

@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "run/warden.h"
+#include "sys/sock.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@
 
 struct question {
 	struct warden_message m; /* as it goes out */
-	warden_answer_fn answer;
+	warden_answer_fn answer; /* NULL: ROAD */
+	warden_road_fn got;
 	void *arg;
 	bool is_sent;
 	struct question *next;
@@ -72,7 +74,10 @@ static void tell_lost(struct loop_task *t)
 		(void)err_set(&q->m.err, ECONNRESET,
 			"the warden went away before it answered; what happened is known at its "
 			"next LIST");
-		q->answer(&q->m, q->arg);
+		if (q->answer)
+			q->answer(&q->m, q->arg);
+		else
+			q->got(-EBADF, -EBADF, &q->m.err, q->arg);
 		free(q);
 	}
 	if (c->is_freed) {
@@ -150,7 +155,21 @@ static bool is_answer(const struct warden_message *m, ssize_t n)
 	return true;
 }
 
-static bool take_answer(struct warden_client *c, const struct warden_message *m)
+static bool take_road(struct question *q, const struct warden_message *m, int fds[2])
+{
+	struct err none = {0};
+
+	/* An answer that is neither a reason nor two descriptors. */
+	if (m->code >= 0 && fds[1] < 0) {
+		(void)err_set(&none, EPROTO, "the warden sent no road");
+		q->got(-EBADF, -EBADF, &none, q->arg);
+		return false;
+	}
+	q->got(TAKE_FD(fds[0]), TAKE_FD(fds[1]), m->code < 0 ? &m->err : &none, q->arg);
+	return true;
+}
+
+static bool take_answer(struct warden_client *c, const struct warden_message *m, int fds[2])
 {
 	struct question *q;
 
@@ -162,6 +181,12 @@ static bool take_answer(struct warden_client *c, const struct warden_message *m)
 	q = take_question(c, m->number, m->op != WARDEN_BOX);
 	if (!q || (m->op != q->m.op && !(m->op == WARDEN_BOX && q->m.op == WARDEN_LIST)))
 		return false;
+	if (m->op == WARDEN_ROAD) {
+		bool is_good = take_road(q, m, fds);
+
+		free(q);
+		return is_good;
+	}
 	q->answer(m, q->arg);
 	if (m->op != WARDEN_BOX)
 		free(q);
@@ -171,12 +196,20 @@ static bool take_answer(struct warden_client *c, const struct warden_message *m)
 static void receive(struct warden_client *c)
 {
 	for (int i = 0; i < BATCH && c->fd >= 0; i++) {
+		AUTO_FD int tcp = -EBADF, dns = -EBADF;
+		int fds[2] = {-EBADF, -EBADF};
 		struct warden_message m;
-		ssize_t n = recv(c->fd, &m, sizeof(m), MSG_DONTWAIT | MSG_TRUNC);
+		struct err err = {0};
+		size_t fds_n = 2;
+		ssize_t n = sock_receive(c->fd, &m, sizeof(m), fds, &fds_n, &err);
+		bool is_good;
 
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		if (n == -EAGAIN)
 			return;
-		if (n <= 0 || !is_answer(&m, n) || !take_answer(c, &m)) {
+		is_good = n > 0 && is_answer(&m, n) && take_answer(c, &m, fds);
+		tcp = fds[0]; /* closed unless somebody took them */
+		dns = fds[1];
+		if (!is_good) {
 			disconnect(c);
 			return;
 		}
@@ -271,8 +304,8 @@ struct warden_client *warden_client_free(struct warden_client *c)
 	return NULL;
 }
 
-int warden_ask(struct warden_client *c, const struct warden_message *m, warden_answer_fn answer,
-	void *arg, struct err *err)
+static int ask(struct warden_client *c, const struct warden_message *m, const struct question *how,
+	struct err *err)
 {
 	struct question *q;
 
@@ -281,8 +314,7 @@ int warden_ask(struct warden_client *c, const struct warden_message *m, warden_a
 	if (c->n >= QUESTIONS_MAX)
 		return err_set(err, EBUSY, "%zu questions to the warden are under way", c->n);
 	q = MEM_NEW(struct question);
-	q->answer = answer;
-	q->arg = arg;
+	*q = *how;
 	q->m.op = m->op;
 	q->m.number = ++c->number;
 	/* Field by field: what lies behind them in the caller's memory is not the warden's. */
@@ -294,4 +326,22 @@ int warden_ask(struct warden_client *c, const struct warden_message *m, warden_a
 	c->n++;
 	transmit(c);
 	return 0;
+}
+
+int warden_ask(struct warden_client *c, const struct warden_message *m, warden_answer_fn answer,
+	void *arg, struct err *err)
+{
+	struct question how = {.answer = answer, .arg = arg};
+
+	return ask(c, m, &how, err);
+}
+
+int warden_ask_road(
+	struct warden_client *c, const char *id, warden_road_fn got, void *arg, struct err *err)
+{
+	struct question how = {.got = got, .arg = arg};
+	struct warden_message m = {.op = WARDEN_ROAD};
+
+	(void)snprintf(m.id, sizeof(m.id), "%s", id);
+	return ask(c, &m, &how, err);
 }

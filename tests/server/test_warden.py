@@ -89,6 +89,7 @@ class Warden:
                            f"--regid={entry.pw_gid}", "--init-groups"]
         self.process = None
         self.spares = 0
+        self.more = []
         self.pids = []  # of every warden there was: in the names of its spares
 
     def start(self):
@@ -96,7 +97,7 @@ class Warden:
             self.process = subprocess.Popen(
                 [*self.prefix, CTL, "serve", self.sock, BAWN, "role-warden", "--state", self.state,
                  "--api-uid", str(self.uid), "--guest", GUEST,
-                 "--spares", str(self.spares)],
+                 "--spares", str(self.spares), *self.more],
                 env={"PATH": PATH, "HOME": self.top}, cwd="/", stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log)
         self.pids.append(self.process.pid)
@@ -340,6 +341,70 @@ def test_only_the_api_role_may_ask_and_reach_guests(warden):
                            "/usr/bin/python3", "-c", code,
                            f"{warden.state}/boxes/{box}/guest.sock"], check=False)
     assert done.returncode == 7
+
+
+def dial(warden, box):
+    """What a connection out of the box comes to: (what the box says, a socket of it)."""
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20)
+    s.connect(f"{warden.state}/boxes/{box}/guest.sock")
+    s.recv(200)
+    s.sendall(b"dial")
+    return s.recv(200).decode().strip()
+
+
+@pytest.mark.parametrize("spares", [0, 1])
+def test_a_road_comes_out_and_is_made_again_by_the_next_warden(warden, spares):
+    if spares:
+        warden.spares = spares
+        warden.again()
+        assert warden.ask("start", warden.name + "s", *SPEC, "road")[0] == "ok"
+        until(lambda: [d for d in os.listdir(warden.state + "/boxes") if d.startswith("spare")])
+    box = warden.name + "r"
+    assert warden.ask("start", box, *SPEC, "road")[0] == "ok"
+    for _ in range(2):
+        road = warden.popen("road", box)
+        assert road.stdout.readline() == "ready\n"
+        assert dial(warden, box) == "connected"
+        assert road.communicate(timeout=20)[0] == "to ::ffff:192.0.2.1 443\n"
+    # The warden still holds it: who connects now waits for the next one who takes it.
+    assert dial(warden, box) == "connected"
+    assert warden.popen("road", box).communicate(timeout=20)[0].splitlines()[1] == (
+        "to ::ffff:192.0.2.1 443")
+    # Nobody does any more.
+    warden.kill()
+    assert dial(warden, box) == "refused 111"
+    warden.start()
+    road = warden.popen("road", box)
+    assert road.stdout.readline() == "ready\n"
+    assert dial(warden, box) == "connected"
+    assert road.communicate(timeout=20)[0] == "to ::ffff:192.0.2.1 443\n"
+
+
+def test_a_box_without_a_road_has_none(warden):
+    box = warden.name + "o"
+    assert warden.ask("start", box, *SPEC)[0] == "ok"
+    assert dial(warden, box) == "refused 101"  # ENETUNREACH
+    assert warden.ask("road", warden.name + "none")[:2] == ["error", "2"]
+
+
+@pytest.mark.modes("root")
+def test_the_egress_role_may_ask_for_roads_and_for_nothing_else(warden):
+    box = warden.name + "e"
+    warden.more = ["--egress-uid", str(STRANGER)]
+    warden.again()
+    assert warden.ask("start", box, *SPEC, "road")[0] == "ok"
+    os.chmod(warden.sock, 0o777)
+    warden.prefix = ["/usr/bin/setpriv", f"--reuid={STRANGER}", "--clear-groups"]
+    road = warden.popen("road", box)
+    assert road.stdout.readline() == "ready\n"
+    assert warden.ask("stop", box) == ["lost"]
+    assert warden.ask("list") == ["lost"]
+    warden.prefix = []
+    assert "attack" in warden.log() and "from=egress" in warden.log()
+    assert dial(warden, box) == "connected"
+    assert road.communicate(timeout=20)[0] == "to ::ffff:192.0.2.1 443\n"
+    assert warden.ids() == {box}
 
 
 def test_a_box_holds_nothing_of_the_warden(warden):

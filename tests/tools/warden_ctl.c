@@ -4,8 +4,10 @@
  * tests/tools/warden_ctl - ask a warden by hand.
  *
  *   warden_ctl serve SOCKET PROGRAM ARG...     bind SOCKET, run PROGRAM with it as descriptor 3
- *   warden_ctl SOCKET start ID [memory=N] [pids=N] [disk=N] [cpu=N] [sudo] [loopback] [host=NAME]
+ *   warden_ctl SOCKET start ID [memory=N] [pids=N] [disk=N] [cpu=N] [sudo] [loopback] [road]
+ *              [host=NAME]
  *   warden_ctl SOCKET stop ID | usage ID | list | raw HEX
+ *   warden_ctl SOCKET road ID                  take its road, tell where one connection wants to go
  *   warden_ctl SOCKET fill N PREFIX [spec]     start N; prints each id that was answered
  *   warden_ctl SOCKET churn N PREFIX [spec]    start and stop N times; prints microseconds
  *   warden_ctl SOCKET watch                    print what ends
@@ -16,8 +18,12 @@
 #include "base/text.h"
 #include "run/warden.h"
 #include "sys/process.h"
+#include "sys/sock.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -122,6 +128,8 @@ static int parse_spec(char **argv, struct warden_spec *s)
 			s->allow_sudo = 1;
 		else if (strcmp(*argv, "loopback") == 0)
 			s->want_loopback = 1;
+		else if (strcmp(*argv, "road") == 0)
+			s->want_loopback = s->want_road = 1;
 		else if (strncmp(*argv, "host=", 5) == 0)
 			(void)snprintf(s->hostname, sizeof(s->hostname), "%.63s", *argv + 5);
 		else if (strncmp(*argv, "template=", 9) == 0)
@@ -167,6 +175,39 @@ static int one(int fd, uint32_t op, char **argv)
 	if (op == WARDEN_START && parse_spec(argv + 1, &m.spec) < 0)
 		return 2;
 	return print_answer(&m, ask(fd, &m));
+}
+
+/* Ready once it has the road; then the first connection that comes, or nothing in ten seconds. */
+static int road(int fd, const char *id)
+{
+	struct warden_message m = {.op = WARDEN_ROAD, .number = ++next_number};
+	int fds[2] = {-EBADF, -EBADF}, in;
+	struct sockaddr_in6 at = {0};
+	socklen_t len = sizeof(at);
+	struct pollfd p = {.events = POLLIN};
+	char text[INET6_ADDRSTRLEN];
+	struct err err = {0};
+	size_t n = 2;
+
+	(void)snprintf(m.id, sizeof(m.id), "%s", id);
+	if (sock_send(fd, &m, sizeof(m), NULL, 0, &err) < 0 ||
+		sock_receive(fd, &m, sizeof(m), fds, &n, &err) != (ssize_t)sizeof(m)) {
+		(void)printf("lost\n");
+		return 3;
+	}
+	if (m.code < 0)
+		return print_answer(&m, 1);
+	(void)printf("ready\n");
+	(void)fflush(stdout);
+	p.fd = fds[0];
+	if (n != 2 || poll(&p, 1, 10000) != 1)
+		return fail("nobody came");
+	in = accept4(fds[0], NULL, NULL, SOCK_CLOEXEC);
+	if (in < 0 || getsockname(in, (struct sockaddr *)&at, &len) < 0)
+		return fail("accept");
+	(void)printf("to %s %u\n", inet_ntop(AF_INET6, &at.sin6_addr, text, sizeof(text)),
+		ntohs(at.sin6_port));
+	return 0;
 }
 
 static int list(int fd)
@@ -299,6 +340,8 @@ int main(int argc, char **argv)
 		return one(fd, WARDEN_STOP, argv + 3);
 	if (argc == 4 && strcmp(argv[2], "usage") == 0)
 		return one(fd, WARDEN_USAGE, argv + 3);
+	if (argc == 4 && strcmp(argv[2], "road") == 0)
+		return road(fd, argv[3]);
 	if (argc == 3 && strcmp(argv[2], "list") == 0)
 		return list(fd);
 	if (argc == 4 && strcmp(argv[2], "raw") == 0)

@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "base/own.h"
+#include "base/text.h"
 #include "run/process/resident_impl.h"
 #include "sys/cgroup.h"
 #include "sys/process.h"
@@ -120,6 +121,7 @@ static void free_spare(struct loop_task *t)
 
 static void conclude(struct provider_spare *p, const struct err *err)
 {
+	struct road road = p->road;
 	struct err ignored;
 	int pidfd = TAKE_FD(p->pidfd);
 
@@ -129,7 +131,7 @@ static void conclude(struct provider_spare *p, const struct err *err)
 	if (err->code)
 		(void)process_signal(pidfd, SIGKILL, &ignored);
 	loop_defer(p->loop, &p->free);
-	p->claimed(pidfd, err, p->arg);
+	p->claimed(pidfd, road, err, p->arg);
 }
 
 static void on_answer(struct loop_watch *watch, uint32_t events)
@@ -212,6 +214,8 @@ static int resident_discard(struct provider_spare *take, struct provider_record 
 	*ret = take->rec;
 	(void)process_signal(pidfd, SIGKILL, &ignored);
 	closep(&take->init_fd);
+	closep(&take->road.tcp_fd);
+	closep(&take->road.dns_fd);
 	free(take);
 	return pidfd;
 }
@@ -260,6 +264,39 @@ static int resident_usage(
 	return 0;
 }
 
+/* A process of the box that a user may look into, as pid 1 is not: the guest. */
+static int open_child(pid_t parent, struct err *err)
+{
+	char path[64], text[512];
+	AUTO_FD int fd = -EBADF;
+	const char *p = text;
+	uint64_t pid = 0;
+	ssize_t n;
+	int child;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return err_sys(err, "list the children of %d", parent);
+	text[n] = 0;
+	if (text_scan_u64(&p, &pid) < 0 || pid > INT32_MAX)
+		return err_set(err, ESRCH, "process %d has no children", parent);
+	child = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	return child < 0 ? err_sys(err, "hold process %d", (int)pid) : child;
+}
+
+static int resident_road(const struct provider_record *rec, struct road *ret, struct err *err)
+{
+	AUTO_FD int fd = resident_open(rec, err), child = -EBADF;
+	int r = fd < 0 ? fd : road_remake(fd, ret, err);
+
+	if (r != -EPERM)
+		return r;
+	child = open_child((pid_t)rec->pid, err);
+	return child < 0 ? child : road_remake(child, ret, err);
+}
+
 const struct provider provider_process = {
 	.tier = "process",
 	.begin = resident_begin,
@@ -269,4 +306,5 @@ const struct provider provider_process = {
 	.open = resident_open,
 	.stop = resident_stop,
 	.usage = resident_usage,
+	.road = resident_road,
 };

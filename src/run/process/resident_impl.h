@@ -14,6 +14,7 @@
 
 struct provider_spare {
 	int init_fd, pidfd;
+	struct road road;
 	struct provider_record rec; /* without the id it will have */
 	/* while it is claimed */
 	struct loop *loop;

@@ -103,13 +103,18 @@ static int on_init(struct provider_making *m)
 {
 	struct box *b = &m->box;
 	struct wire w = {0};
-	int fds[2] = {-EBADF, -EBADF};
-	size_t fds_n = 2;
+	int fds[3] = {-EBADF, -EBADF, -EBADF};
+	size_t fds_n = 3;
 	ssize_t n = sock_receive(b->init_fd, &w, sizeof(w), fds, &fds_n, &m->err);
 
+	/* The road, if it has one, comes last. */
+	if (n == sizeof(w) && w.type == WIRE_BOX && (w.number & 4) && fds_n >= 2) {
+		b->road.tcp_fd = TAKE_FD(fds[fds_n - 2]);
+		b->road.dns_fd = TAKE_FD(fds[fds_n - 1]);
+	}
 	/* A user's pid 1 hands over its store, for `bawn run` to look at. */
-	closep(&fds[0]);
-	closep(&fds[1]);
+	for (size_t i = 0; i < 3; i++)
+		closep(&fds[i]);
 	if (n < 0)
 		return (int)n;
 	if (n == sizeof(w) && w.type == WIRE_ERR)
@@ -141,10 +146,11 @@ static int hear(struct provider_making *m)
 			return 0;
 		if (r < 0)
 			r = 0;
-		else if (p[0].revents)
-			r = on_command(m);
+		/* What pid 1 hands over it sent before there was a command. */
 		else if (p[1].revents)
 			r = on_init(m);
+		else if (p[0].revents)
+			r = on_command(m);
 		else if (p[2].revents)
 			r = err_set(&m->err, ECHILD, "the sandbox died before its guest ran");
 	}
@@ -200,12 +206,16 @@ static int make_spare(struct provider_making *m, struct provider_spare **ret)
 	struct provider_spare *p;
 	int r = fill_record(m, &rec, &m->err);
 
+	if (r >= 0 && m->spec.want_road && m->box.road.tcp_fd < 0)
+		r = err_set(&m->err, EPROTO, "the sandbox's road did not come out");
 	if (r < 0)
 		return r;
 	p = MEM_NEW(struct provider_spare);
 	p->rec = rec;
 	p->init_fd = TAKE_FD(m->box.init_fd);
 	p->pidfd = TAKE_FD(m->box.pidfd);
+	p->road = m->box.road;
+	m->box.road = (struct road){-EBADF, -EBADF};
 	*ret = p;
 	return 0;
 }

@@ -50,7 +50,7 @@ static void refused(const char *why)
 
 static void honest_questions_pass_unchanged(void)
 {
-	for (uint32_t op = WARDEN_START; op <= WARDEN_USAGE; op++) {
+	for (uint32_t op = WARDEN_START; op <= WARDEN_ROAD; op++) {
 		fresh(op);
 		CHECK_INT(check(), 0);
 		/* Byte for byte, padding included: it is a packet. */
@@ -72,7 +72,7 @@ static void a_packet_has_exactly_one_size(void)
 
 static void the_head_is_checked(void)
 {
-	static const uint32_t bad[] = {0, WARDEN_BOX, WARDEN_ENDED, 7, UINT32_MAX};
+	static const uint32_t bad[] = {0, WARDEN_BOX, WARDEN_ENDED, 8, UINT32_MAX};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		fresh(WARDEN_STOP);
@@ -157,14 +157,22 @@ static void numbers_of_a_spec_are_checked(void)
 	q.spec.want_loopback = 255;
 	refused("bad field 'want_loopback'");
 	fresh(WARDEN_START);
-	q.spec.zero[5] = 1;
+	q.spec.want_loopback = 1;
+	q.spec.want_road = 2;
+	refused("bad field 'want_road'");
+	fresh(WARDEN_START);
+	q.spec.want_loopback = 0;
+	q.spec.want_road = 1; /* of addresses that are not there */
+	refused("bad field 'want_road'");
+	fresh(WARDEN_START);
+	q.spec.zero[4] = 1;
 	refused("bad field 'zero'");
 }
 
 /* Whatever lies there would be somebody's memory. */
 static void nothing_may_follow_the_last_field(void)
 {
-	for (uint32_t op = WARDEN_START; op <= WARDEN_USAGE; op++) {
+	for (uint32_t op = WARDEN_START; op <= WARDEN_ROAD; op++) {
 		size_t used = offsetof(struct warden_message, spec) +
 			      (op == WARDEN_START ? sizeof(q.spec) : 0);
 

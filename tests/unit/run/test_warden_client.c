@@ -5,6 +5,9 @@
  * connection is told and found again, nonsense ends it.
  */
 #include "run/warden.h"
+
+#include "base/own.h"
+#include "sys/sock.h"
 #include "tap.h"
 
 #include <errno.h>
@@ -135,6 +138,54 @@ static void answers_find_their_questions_in_any_order(void)
 	CHECK_INT(last_code, 0);
 }
 
+static int roads, road_code, road_fds[2] = {-EBADF, -EBADF};
+
+static void on_road(int tcp, int dns, const struct err *why, void *arg)
+{
+	(void)arg;
+	roads++;
+	road_code = why->code;
+	road_fds[0] = tcp;
+	road_fds[1] = dns;
+}
+
+static void a_road_is_two_descriptors_or_a_reason(void)
+{
+	struct warden_message m;
+	int pair[2];
+	char byte = 0;
+
+	CHECK_INT(warden_ask_road(client, "r", on_road, NULL, &err), 0);
+	m = heard();
+	CHECK(m.op == WARDEN_ROAD && strcmp(m.id, "r") == 0);
+	CHECK_INT(sock_pair(pair, &err), 0);
+	CHECK_INT(sock_send(peer, &m, sizeof(m), pair, 2, &err), 0);
+	turn(&roads, 1);
+	CHECK_INT(road_code, 0);
+	CHECK(write(road_fds[0], "x", 1) == 1 && read(road_fds[1], &byte, 1) == 1 && byte == 'x');
+	closep(&road_fds[0]);
+	closep(&road_fds[1]);
+	CHECK_INT(warden_ask_road(client, "s", on_road, NULL, &err), 0);
+	m = heard();
+	m.code = -ENOENT;
+	m.err = (struct err){.code = ENOENT, .msg = "no such thing"};
+	say(&m);
+	turn(&roads, 2);
+	CHECK(road_code == ENOENT && road_fds[0] == -EBADF);
+	/* One descriptor is no road, and no warden of ours sends that. */
+	CHECK_INT(warden_ask_road(client, "t", on_road, NULL, &err), 0);
+	m = heard();
+	CHECK_INT(sock_send(peer, &m, sizeof(m), pair, 1, &err), 0);
+	turn(&roads, 3);
+	CHECK(road_code == EPROTO && road_fds[0] == -EBADF && road_fds[1] == -EBADF);
+	closep(&pair[0]);
+	closep(&pair[1]);
+	turn(&losses, 1);
+	losses = 0;
+	hang_up();
+	be_connected();
+}
+
 static void a_list_is_many_boxes_and_one_end(void)
 {
 	struct warden_message q, box = {.op = WARDEN_BOX};
@@ -258,6 +309,7 @@ int main(void)
 	CHECK_INT(loop_create(&loop, &err), 0);
 	CHECK_INT(warden_client_create(loop, path, &events, NULL, &client, &err), 0);
 	RUN(answers_find_their_questions_in_any_order);
+	RUN(a_road_is_two_descriptors_or_a_reason);
 	RUN(a_list_is_many_boxes_and_one_end);
 	RUN(an_end_is_told_unasked);
 	RUN(a_lost_warden_answers_what_was_asked_and_is_found_again);

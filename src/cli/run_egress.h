@@ -9,8 +9,9 @@
  *                          denied, ends it with the box
  *   run_egress_done
  *
- * The child dies with bawn, however bawn dies: it is killed by the kernel, and its end of the control
- * socket hangs up. Until it is up the box's connections wait; once it is gone they are refused.
+ * The child dies with bawn, however bawn dies: it is killed by the kernel, and its end of the
+ * control socket hangs up. Until it is up the box's connections wait; once it is gone they are
+ * refused.
  */
 #include "base/err.h"
 #include "cli/run_network.h"

@@ -9,7 +9,7 @@
 #include "cli/run_options.h"
 
 #include "base/mem.h"
-#include "core/profile.h"
+#include "core/profile_load.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -186,54 +186,24 @@ static int take_json(struct run_options *o, const char *name, const char *value,
 	return value ? spec_set_string(&o->json_file, "the file", value, err) : 0;
 }
 
-/* Regular files only: a fifo or a terminal would make us wait for somebody. */
-static int read_profile(const char *path, char *out, size_t out_size, size_t *ret, struct err *err)
-{
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	char quoted[200];
-	struct stat st;
-	size_t n = 0;
-
-	(void)text_quote(path, quoted, sizeof(quoted));
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(err, "open '%s'", quoted);
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, EINVAL, "'%s' is not a regular file", quoted);
-	while (n < out_size) {
-		ssize_t k = read(fd, out + n, out_size - n);
-
-		if (k < 0)
-			return err_sys(err, "read '%s'", quoted);
-		if (k == 0)
-			break;
-		n += (size_t)k;
-	}
-	*ret = n;
-	return 0;
-}
-
 static int take_profile(struct run_options *o, const char *name, const char *value, struct err *err)
 {
-	const size_t room = PROFILE_SIZE_MAX + 1; /* one more, to notice what is too long */
-	AUTO_FREE char *yaml = (char *)mem_must(malloc(room));
-	char quoted[200];
-	struct profile_source source = {.file = text_quote(value, quoted, sizeof(quoted)),
-		.cwd = o->caller->cwd,
-		.home = o->caller->home};
-	AUTO_FREE char *path = NULL;
-	size_t size = 0;
+	struct profile_source source = {.cwd = o->caller->cwd, .home = o->caller->home};
+	struct profile_places places = {0};
+	struct profile p = {0};
 	int r;
 
 	(void)name;
 	if (o->has_profile)
 		return err_set(err, EINVAL, "given twice; a run has one profile");
 	o->has_profile = true;
-	r = read_profile(value, yaml, room, &size, err);
-	if (r >= 0)
-		r = text_path_clean(value, o->caller->cwd, &path, err);
-	if (r >= 0)
-		r = strv_add(&o->spec.policy, path, err);
-	return r < 0 ? r : profile_parse(yaml, size, &source, &o->spec, err);
+	profile_places_find(o->caller->home, &places);
+	r = profile_load(value, &places, &source, &o->spec, &p, err);
+	for (size_t i = 0; r >= 0 && i < p.files.n; i++)
+		r = strv_add(&o->spec.policy, p.files.v[i], err);
+	profile_done(&p);
+	profile_places_done(&places);
+	return r;
 }
 
 static const struct option options[] = {
@@ -297,8 +267,8 @@ static const struct option options[] = {
 		take_wall, false},
 	{"--allow-sudo", NULL, "let setuid programs inside gain root over the box (wall nnp off)",
 		take_switch, false},
-	{"--profile", "FILE", "take all this from a YAML file; options override it", take_profile,
-		false},
+	{"--profile", "NAME|FILE", "take all this from a YAML file; options override it",
+		take_profile, false},
 	{NULL, NULL, "Result", NULL, false},
 	{"--json", "[=FILE]",
 		"after the command's output, one line of JSON: status, use, "

@@ -1,48 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * core/profile - the fields of a profile, and a reader that accepts nothing else.
- *
- * libyaml gives events; a table of fields says what may follow. Our recursion is
- * as deep as that table (two maps), however deep the input nests, because the first
- * event that does not fit ends the reading. Pure; never blocks.
+ * core/profile - the fields of a profile that describe the box. Those of the network are in
+ * profile_network.c, the reader in profile_reader.c, parents in profile_load.c. Pure; never blocks.
  */
-#include "core/profile.h"
+#include "core/profile_impl.h"
 
 #include "base/mem.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
-#include <yaml.h>
-
-struct reader {
-	yaml_parser_t parser;
-	yaml_event_t event; /* the current one; owned */
-	const struct profile_source *source;
-	struct spec *spec;
-	char *name;       /* owned */
-	uint64_t version; /* 0 = not given */
-};
-
-/* Take one scalar: of a list or a field, then `key` is the field; of a free map, its key. */
-typedef int (*take_fn)(struct reader *r, const char *key, const char *value, struct err *err);
-
-enum field_kind {
-	FIELD_SCALAR,
-	FIELD_LIST,     /* of scalars */
-	FIELD_MAP,      /* with the fields of `fields` */
-	FIELD_FREE_MAP, /* scalar to scalar, any key */
-};
-
-struct field {
-	const char *name;
-	enum field_kind kind;
-	take_fn take;
-	const struct field *fields; /* FIELD_MAP: ended by an entry without a name */
-};
-
-#define FIELDS_MAX 32 /* of one map: a bit each, to notice repeats */
 
 static int take_bool(const char *value, bool *ret, struct err *err)
 {
@@ -55,23 +24,49 @@ static int take_bool(const char *value, bool *ret, struct err *err)
 	return 0;
 }
 
-static int take_name(struct reader *r, const char *key, const char *value, struct err *err)
+int profile_take_word(char **field, const char *key, const char *value, struct err *err)
 {
 	char quoted[64];
 
-	if (strlen(value) > 64 || value[strspn(value, "abcdefghijklmnopqrstuvwxyz"
-						      "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-						      "0123456789._-")] != '\0')
+	if (strlen(value) > PROFILE_NAME_MAX || value[strspn(value, "abcdefghijklmnopqrstuvwxyz"
+								    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+								    "0123456789._-")] != '\0')
 		return err_set(err, EINVAL,
 			"%s '%s' is not accepted; accepted: 1 to 64 letters, digits, '.', '_' and "
 			"'-'",
 			key, text_quote(value, quoted, sizeof(quoted)));
-	return spec_set_string(&r->name, key, value, err);
+	return spec_set_string(field, key, value, err);
+}
+
+static int take_name(struct reader *r, const char *key, const char *value, struct err *err)
+{
+	return profile_take_word(&r->profile->name, key, value, err);
+}
+
+static int take_description(struct reader *r, const char *key, const char *value, struct err *err)
+{
+	if (strlen(value) > PROFILE_TEXT_MAX || !text_is_line(value))
+		return err_set(err, EINVAL, "a description is one line of at most %d bytes",
+			PROFILE_TEXT_MAX);
+	return spec_set_string(&r->profile->description, key, value, err);
+}
+
+static int take_parent(struct reader *r, const char *key, const char *value, struct err *err)
+{
+	char quoted[64];
+
+	if (value[0] == '\0' || strlen(value) > PROFILE_TEXT_MAX || !text_is_line(value))
+		return err_set(err, EINVAL,
+			"'%s' is not a profile; accepted: a name, name@version, or a file",
+			text_quote(value, quoted, sizeof(quoted)));
+	if (r->profile->parents.n >= PROFILE_PARENTS_MAX)
+		return err_set(err, E2BIG, "more than %d %s", PROFILE_PARENTS_MAX, key);
+	return strv_add(&r->profile->parents, value, err);
 }
 
 static int take_version(struct reader *r, const char *key, const char *value, struct err *err)
 {
-	return text_parse_u64(value, key, 1, 1000000000, &r->version, err);
+	return text_parse_u64(value, key, 1, 1000000000, &r->profile->version, err);
 }
 
 static int take_root(struct reader *r, const char *key, const char *value, struct err *err)
@@ -179,312 +174,142 @@ static int take_allow_sudo(struct reader *r, const char *key, const char *value,
 }
 
 static const struct field filesystem_fields[] = {
-	{"rw", FIELD_LIST, take_path, NULL},
-	{"ro", FIELD_LIST, take_path, NULL},
-	{"hide", FIELD_LIST, take_path, NULL},
-	{"cow", FIELD_SCALAR, take_cow, NULL},
-	{"protect", FIELD_SCALAR, take_protect, NULL},
-	{NULL, FIELD_SCALAR, NULL, NULL},
+	LIST("rw", take_path),
+	LIST("ro", take_path),
+	LIST("hide", take_path),
+	SCALAR("cow", take_cow),
+	SCALAR("protect", take_protect),
+	{0},
 };
 
 static const struct field limit_fields[] = {
-	{"memory", FIELD_SCALAR, take_limit, NULL},
-	{"cpus", FIELD_SCALAR, take_limit, NULL},
-	{"pids", FIELD_SCALAR, take_limit, NULL},
-	{"disk", FIELD_SCALAR, take_limit, NULL},
-	{"io", FIELD_SCALAR, take_limit, NULL},
-	{"timeout", FIELD_SCALAR, take_limit, NULL},
-	{"kill_after", FIELD_SCALAR, take_limit, NULL},
-	{"open_files", FIELD_SCALAR, take_limit, NULL},
-	{NULL, FIELD_SCALAR, NULL, NULL},
+	SCALAR("memory", take_limit),
+	SCALAR("cpus", take_limit),
+	SCALAR("pids", take_limit),
+	SCALAR("disk", take_limit),
+	SCALAR("io", take_limit),
+	SCALAR("timeout", take_limit),
+	SCALAR("kill_after", take_limit),
+	SCALAR("open_files", take_limit),
+	{0},
 };
 
-static const struct field top_fields[] = {
-	{"name", FIELD_SCALAR, take_name, NULL},
-	{"version", FIELD_SCALAR, take_version, NULL},
-	{"root", FIELD_SCALAR, take_root, NULL},
-	{"user", FIELD_SCALAR, take_user, NULL},
-	{"cwd", FIELD_SCALAR, take_cwd, NULL},
-	{"hostname", FIELD_SCALAR, take_hostname, NULL},
-	{"env", FIELD_FREE_MAP, take_env, NULL},
-	{"pass_env", FIELD_LIST, take_pass_env, NULL},
-	{"filesystem", FIELD_MAP, NULL, filesystem_fields},
-	{"limits", FIELD_MAP, NULL, limit_fields},
-	{"walls", FIELD_FREE_MAP, take_wall, NULL},
-	{"net", FIELD_SCALAR, take_net, NULL},
-	{"loopback", FIELD_SCALAR, take_loopback, NULL},
-	{"allow_sudo", FIELD_SCALAR, take_allow_sudo, NULL},
-	{NULL, FIELD_SCALAR, NULL, NULL},
+const struct field profile_top_fields[] = {
+	SCALAR("name", take_name),
+	SCALAR("version", take_version),
+	SCALAR("description", take_description),
+	LIST("parents", take_parent),
+	SCALAR("root", take_root),
+	SCALAR("user", take_user),
+	SCALAR("cwd", take_cwd),
+	SCALAR("hostname", take_hostname),
+	FREE_MAP("env", take_env),
+	LIST("pass_env", take_pass_env),
+	MAP("filesystem", filesystem_fields, NULL, NULL),
+	MAP("limits", limit_fields, NULL, NULL),
+	FREE_MAP("walls", take_wall),
+	SCALAR("net", take_net),
+	MAP("network", profile_network_fields, profile_network_begin, NULL),
+	SCALAR("loopback", take_loopback),
+	SCALAR("allow_sudo", take_allow_sudo),
+	{0},
 };
 
-static size_t line_of(const struct reader *r)
+void profile_done(struct profile *p)
 {
-	return r->event.start_mark.line + 1;
+	free(p->name);
+	free(p->description);
+	strv_done(&p->parents);
+	strv_done(&p->files);
+	p->policy = policy_unref(p->policy);
+	*p = (struct profile){0};
 }
 
-/* Put "FILE:LINE: " before a message. */
-static int at(const struct reader *r, size_t line, struct err *err)
+/* "dir/agent.yaml" is called "agent" if that can be a name. */
+static char *name_of_file(const char *file)
 {
-	return err_wrap(err, "%s:%zu", r->source->file, line);
+	const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
+	AUTO_FREE char *name = mem_strdup(base);
+	char *dot = strrchr(name, '.'), *word = NULL;
+	struct err ignored = {0};
+
+	if (dot && dot > name)
+		*dot = '\0';
+	if (profile_take_word(&word, "name", name, &ignored) < 0)
+		return mem_strdup("profile");
+	return word;
 }
 
-/* The features that make one YAML text mean another. */
-static int refuse_tricks(const struct reader *r, struct err *err)
+/* Rules are told apart by the profile they came from. */
+static int name_rules(struct policy *p, const char *profile, struct err *err)
 {
-	const yaml_event_t *e = &r->event;
-	const yaml_char_t *anchor = NULL, *tag = NULL;
+	for (size_t i = 0; i < p->rules_n; i++) {
+		char *id = text_format("%s/%s", profile, p->rules[i].id);
 
-	if (e->type == YAML_SCALAR_EVENT) {
-		anchor = e->data.scalar.anchor;
-		tag = e->data.scalar.tag;
-	} else if (e->type == YAML_SEQUENCE_START_EVENT) {
-		anchor = e->data.sequence_start.anchor;
-		tag = e->data.sequence_start.tag;
-	} else if (e->type == YAML_MAPPING_START_EVENT) {
-		anchor = e->data.mapping_start.anchor;
-		tag = e->data.mapping_start.tag;
-	}
-	if (anchor || e->type == YAML_ALIAS_EVENT)
-		return err_set(err, EINVAL, "anchors and aliases are not accepted; write it out");
-	if (tag)
-		return err_set(err, EINVAL, "tags are not accepted; quote the value instead");
-	if (e->type == YAML_DOCUMENT_START_EVENT &&
-		(e->data.document_start.version_directive ||
-			e->data.document_start.tag_directives.start !=
-				e->data.document_start.tag_directives.end))
-		return err_set(err, EINVAL, "directives (%%) are not accepted");
-	/* A NUL would end the string for us and not for whoever reads the file. */
-	if (e->type == YAML_SCALAR_EVENT &&
-		memchr(e->data.scalar.value, '\0', e->data.scalar.length))
-		return err_set(err, EINVAL, "a value holds a zero byte");
-	return 0;
-}
-
-static int next(struct reader *r, struct err *err)
-{
-	int q;
-
-	yaml_event_delete(&r->event);
-	if (!yaml_parser_parse(&r->parser, &r->event)) {
-		const char *problem = r->parser.problem ? r->parser.problem : "out of memory";
-
-		q = err_set(err, EINVAL, "not YAML: %s", problem);
-		(void)at(r, r->parser.problem_mark.line + 1, err);
-		return q;
-	}
-	q = refuse_tricks(r, err);
-	return q < 0 ? at(r, line_of(r), err) : 0;
-}
-
-static int expect(struct reader *r, yaml_event_type_t type, const char *what, struct err *err)
-{
-	int q = next(r, err);
-
-	if (q < 0)
-		return q;
-	if (r->event.type != type) {
-		(void)err_set(err, EINVAL, "%s", what);
-		return at(r, line_of(r), err);
+		free(p->rules[i].id);
+		p->rules[i].id = id;
+		if (strlen(id) > POLICY_ID_MAX)
+			return err_set(err, EINVAL, "the rule '%s' needs a shorter name", id);
 	}
 	return 0;
 }
 
-static const char *value_of(const struct reader *r)
+int profile_read(const char *yaml, size_t size, const struct profile_source *source, struct spec *s,
+	struct profile *ret, struct err *err)
 {
-	return (const char *)r->event.data.scalar.value;
-}
+	struct profile p = {0};
+	struct reader r = {.source = source, .spec = s, .profile = &p};
+	int q = profile_reader_run(&r, yaml, size, profile_top_fields, err);
 
-static int take(struct reader *r, const char *where, const char *key, take_fn fn, struct err *err)
-{
-	int q = fn(r, key, value_of(r), err);
-
-	if (q < 0) {
-		(void)err_wrap(err, "%s", where);
-		(void)at(r, line_of(r), err);
-	}
-	return q;
-}
-
-static int read_scalar(struct reader *r, const char *where, const struct field *f, struct err *err)
-{
-	AUTO_FREE char *what = text_format("field '%s' takes one value", where);
-	int q = expect(r, YAML_SCALAR_EVENT, what, err);
-
-	return q < 0 ? q : take(r, where, f->name, f->take, err);
-}
-
-static int read_list(struct reader *r, const char *where, const struct field *f, struct err *err)
-{
-	AUTO_FREE char *what = text_format("field '%s' takes a list of values", where);
-	int q = expect(r, YAML_SEQUENCE_START_EVENT, what, err);
-
-	while (q >= 0) {
-		q = next(r, err);
-		if (q < 0 || r->event.type == YAML_SEQUENCE_END_EVENT)
-			break;
-		if (r->event.type != YAML_SCALAR_EVENT) {
-			(void)err_set(err, EINVAL, "%s", what);
-			return at(r, line_of(r), err);
-		}
-		q = take(r, where, f->name, f->take, err);
-	}
-	return q;
-}
-
-static int repeated(struct reader *r, const char *where, const char *key, struct err *err)
-{
-	char quoted[64];
-
-	(void)err_set(err, EINVAL, "field '%s%s%s' is given twice", where, where[0] ? "." : "",
-		text_quote(key, quoted, sizeof(quoted)));
-	return at(r, line_of(r), err);
-}
-
-/* At a key: move to the next one. 1: there is one, 0: the map ended. */
-static int next_key(struct reader *r, const char *where, struct err *err)
-{
-	int q = next(r, err);
-
-	if (q < 0 || r->event.type == YAML_MAPPING_END_EVENT)
-		return q;
-	if (r->event.type != YAML_SCALAR_EVENT) {
-		(void)err_set(err, EINVAL, "the name of a field in '%s' must be a plain word",
-			where[0] ? where : "profile");
-		return at(r, line_of(r), err);
-	}
-	return 1;
-}
-
-static int read_free_map(
-	struct reader *r, const char *where, const struct field *f, struct err *err)
-{
-	AUTO_FREE char *what = text_format("field '%s' takes 'name: value' lines", where);
-	struct strv seen = {0};
-	int q = expect(r, YAML_MAPPING_START_EVENT, what, err);
-
-	while (q >= 0) {
-		AUTO_FREE char *key = NULL;
-
-		q = next_key(r, where, err);
-		if (q <= 0)
-			break;
-		key = mem_strdup(value_of(r));
-		q = strv_has(&seen, key) ? repeated(r, where, key, err) : strv_add(&seen, key, err);
-		if (q >= 0)
-			q = expect(r, YAML_SCALAR_EVENT, what, err);
-		if (q >= 0)
-			q = take(r, where, key, f->take, err);
-	}
-	strv_done(&seen);
-	return q;
-}
-
-static int unknown_field(
-	struct reader *r, const char *where, const struct field *fields, struct err *err)
-{
-	const char *names[FIELDS_MAX];
-	const char *near;
-	char all[200] = "";
-	char quoted[64];
-	size_t n = 0, used = 0;
-
-	for (; fields[n].name; n++) {
-		int k = snprintf(
-			all + used, sizeof(all) - used, "%s%s", n ? ", " : "", fields[n].name);
-
-		names[n] = fields[n].name;
-		used += k > 0 && (size_t)k < sizeof(all) - used ? (size_t)k : 0;
-	}
-	near = text_closest(value_of(r), names, n);
-	(void)err_set(err, EINVAL, "unknown field '%s%s%s'%s%s%s; accepted: %s", where,
-		where[0] ? "." : "", text_quote(value_of(r), quoted, sizeof(quoted)),
-		near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "", all);
-	return at(r, line_of(r), err);
-}
-
-static int read_map(
-	struct reader *r, const char *where, const struct field *fields, struct err *err);
-
-static int read_field(struct reader *r, const char *where, const struct field *f, struct err *err)
-{
-	switch (f->kind) {
-	case FIELD_SCALAR: return read_scalar(r, where, f, err);
-	case FIELD_LIST: return read_list(r, where, f, err);
-	case FIELD_FREE_MAP: return read_free_map(r, where, f, err);
-	case FIELD_MAP: break;
-	}
-	return read_map(r, where, f->fields, err);
-}
-
-static int read_map(
-	struct reader *r, const char *where, const struct field *fields, struct err *err)
-{
-	AUTO_FREE char *what = where[0] ? text_format("field '%s' takes named fields", where)
-					: mem_strdup("a profile is a map of named fields");
-	uint32_t seen = 0;
-	int q = expect(r, YAML_MAPPING_START_EVENT, what, err);
-
-	while (q >= 0) {
-		AUTO_FREE char *path = NULL;
-		size_t i = 0;
-
-		q = next_key(r, where, err);
-		if (q <= 0)
-			break;
-		while (fields[i].name && strcmp(fields[i].name, value_of(r)) != 0)
-			i++;
-		if (!fields[i].name)
-			return unknown_field(r, where, fields, err);
-		if (seen & (UINT32_C(1) << i))
-			return repeated(r, where, fields[i].name, err);
-		seen |= UINT32_C(1) << i;
-		path = text_format("%s%s%s", where, where[0] ? "." : "", fields[i].name);
-		q = read_field(r, path, &fields[i], err);
-	}
-	return q;
-}
-
-static int read_all(struct reader *r, struct err *err)
-{
-	int q = expect(r, YAML_STREAM_START_EVENT, "not a YAML stream", err);
-
-	if (q >= 0)
-		q = expect(r, YAML_DOCUMENT_START_EVENT, "the profile is empty", err);
-	if (q >= 0)
-		q = read_map(r, "", top_fields, err);
-	if (q >= 0)
-		q = expect(r, YAML_DOCUMENT_END_EVENT, "the profile does not end here", err);
-	if (q >= 0)
-		q = expect(r, YAML_STREAM_END_EVENT,
-			"a profile is one document; '---' begins a "
-			"second",
-			err);
-	return q;
-}
-
-int profile_parse(const char *yaml, size_t size, const struct profile_source *source,
-	struct spec *s, struct err *err)
-{
-	struct reader r = {.source = source, .spec = s};
-	int q;
-
-	if (size > PROFILE_SIZE_MAX)
-		return err_set(err, E2BIG, "%s: %zu bytes; a profile may have at most %d",
-			source->file, size, PROFILE_SIZE_MAX);
-	if (!yaml_parser_initialize(&r.parser))
-		return err_set(err, ENOMEM, "%s: out of memory", source->file);
-	/* Fixed, or a byte order mark would switch the reader to UTF-16. */
-	yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-	yaml_parser_set_input_string(&r.parser, (const unsigned char *)yaml, size);
-	q = read_all(&r, err);
+	policy_draft_done(&r.draft);
+	free(r.rule_name);
+	p.policy = r.network;
+	p.has_network = r.network != NULL;
 	if (q >= 0) {
 		free(s->profile);
-		s->profile = r.version ? text_format("%s@%" PRIu64, r.name ? r.name : source->file,
-						 r.version)
-				       : mem_strdup(r.name ? r.name : source->file);
+		s->profile = p.version ? text_format("%s@%" PRIu64, p.name ? p.name : source->file,
+						 p.version)
+				       : mem_strdup(p.name ? p.name : source->file);
+		if (!p.name)
+			p.name = name_of_file(source->file);
+		if (!p.policy)
+			p.policy = policy_create(p.name);
+		free(p.policy->name);
+		p.policy->name = mem_strdup(p.name);
+		q = name_rules(p.policy, p.name, err);
+		if (q < 0)
+			(void)err_wrap(err, "%s:1", source->file);
 	}
-	free(r.name);
-	yaml_event_delete(&r.event);
-	yaml_parser_delete(&r.parser);
-	return q < 0 ? q : 0;
+	if (q < 0) {
+		profile_done(&p);
+		return q;
+	}
+	*ret = p;
+	return 0;
+}
+
+static void each(const struct field *f, const char *prefix, profile_field_fn fn, void *arg)
+{
+	static const char *const marks[] = {
+		[FIELD_SCALAR] = "",
+		[FIELD_LIST] = "[]",
+		[FIELD_MAP] = "",
+		[FIELD_FREE_MAP] = ".*",
+		[FIELD_MAPS] = "[]",
+	};
+
+	for (; f->name; f++) {
+		AUTO_FREE char *path = text_format(
+			"%s%s%s%s", prefix, prefix[0] ? "." : "", f->name, marks[f->kind]);
+
+		if (f->fields)
+			each(f->fields, path, fn, arg);
+		else
+			fn(path, arg);
+	}
+}
+
+void profile_each_field(profile_field_fn fn, void *arg)
+{
+	each(profile_top_fields, "", fn, arg);
 }

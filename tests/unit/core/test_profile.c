@@ -15,8 +15,13 @@ static const struct profile_source source = {.file = "p.yaml",
 
 static int parse(const char *yaml, struct spec *s, struct err *err)
 {
+	struct profile p = {0};
+	int r;
+
 	spec_init(s);
-	return profile_parse(yaml, strlen(yaml), &source, s, err);
+	r = profile_read(yaml, strlen(yaml), &source, s, &p, err);
+	profile_done(&p);
+	return r;
 }
 
 static void refused(const char *yaml, const char *why)
@@ -119,7 +124,7 @@ static void unknown_fields_are_refused_with_line_and_suggestion(void)
 						   "'limits'?)");
 	refused("limits:\n  memry: 1G\n", "p.yaml:2: unknown field 'limits.memry' (did you mean "
 					  "'memory'?); accepted: memory, cpus");
-	refused("name: x\nwhatever-is-this: 1\n", "accepted: name, version, root");
+	refused("name: x\nwhatever-is-this: 1\n", "accepted: name, version, description");
 	refused("filesystem: {rx: [a]}\n", "unknown field 'filesystem.rx'");
 	refused("<<: {name: x}\n", "unknown field");
 }
@@ -182,6 +187,7 @@ static void a_wrong_value_names_line_field_and_what_is_accepted(void)
 static void an_oversized_profile_is_refused(void)
 {
 	AUTO_FREE char *big = malloc(PROFILE_SIZE_MAX + 2);
+	struct profile p = {0};
 	struct err err = {0};
 	struct spec s;
 
@@ -189,8 +195,8 @@ static void an_oversized_profile_is_refused(void)
 		return;
 	memset(big, '#', PROFILE_SIZE_MAX + 1);
 	spec_init(&s);
-	CHECK_INT(profile_parse(big, PROFILE_SIZE_MAX + 1, &source, &s, &err), -E2BIG);
-	CHECK_INT(profile_parse(big, PROFILE_SIZE_MAX, &source, &s, &err), -EINVAL); /* empty */
+	CHECK_INT(profile_read(big, PROFILE_SIZE_MAX + 1, &source, &s, &p, &err), -E2BIG);
+	CHECK_INT(profile_read(big, PROFILE_SIZE_MAX, &source, &s, &p, &err), -EINVAL); /* empty */
 	spec_done(&s);
 }
 

@@ -306,6 +306,7 @@ static ssize_t fill(struct conn *c)
 /* Offer n bytes: those kept and (p != NULL) new ones behind them. */
 static void offer(struct conn *c, const char *p, size_t n)
 {
+	const struct conn_events *owner;
 	size_t taken;
 
 	if (p && buf_len(&c->in) > 0) {
@@ -321,9 +322,14 @@ static void offer(struct conn *c, const char *p, size_t n)
 		buf_eat(&c->in, taken < n ? taken : n);
 		return;
 	}
-	taken = c->events->read(c, p, n, c->arg);
-	if (taken < n && !c->is_dead && buf_add(&c->in, p + taken, n - taken) < 0)
+	owner = c->events;
+	taken = owner->read(c, p, n, c->arg);
+	if (taken >= n || c->is_dead)
+		return;
+	if (buf_add(&c->in, p + taken, n - taken) < 0)
 		tell_closed(c, ENOBUFS, "keep the input");
+	else if (c->events && c->events != owner)
+		conn_resume(c); /* the rest is the new owner's */
 }
 
 static void tell_eof(struct conn *c)
@@ -451,6 +457,11 @@ static void ready(struct loop_watch *w, uint32_t events)
 		finish_some(c);
 		return;
 	}
+	/* A server that answers and hangs up before it has read all: its answer is still here. */
+	if (events & broken && buf_len(&c->out) > 0 && can_read(c))
+		read_some(c);
+	if (c->is_dead || c->is_finishing)
+		return;
 	if ((events & (EPOLLOUT | broken) || c->tls_want) && buf_len(&c->out) > 0 && !flush(c))
 		return;
 	if (events & EPOLLRDHUP)
@@ -482,7 +493,10 @@ static void work(struct loop_task *t)
 		return;
 	}
 	if (c->failed != 0) {
-		tell_closed(c, c->failed, c->what);
+		if (can_read(c))
+			read_some(c); /* what the peer said before it went */
+		if (!c->is_finishing)
+			tell_closed(c, c->failed, c->what);
 		return;
 	}
 	if (!c->is_blocked && !flush(c))
@@ -532,7 +546,9 @@ void conn_set_events(struct conn *c, const struct conn_events *events, void *arg
 {
 	c->events = events;
 	c->arg = arg;
-	conn_resume(c);
+	/* Otherwise there is nothing to offer, and the next event comes by itself. */
+	if (c->is_paused || buf_len(&c->in) > 0 || c->at_eof)
+		conn_resume(c);
 }
 
 /* ---- the beginning ---- */

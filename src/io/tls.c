@@ -201,6 +201,9 @@ static struct context *make_context(const SSL_METHOD *method)
 	(void)SSL_CTX_set_mode(c->ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 					       SSL_MODE_RELEASE_BUFFERS);
+	/* A record in one system call, not its head and then its body; conn reads until there is
+	 * no more, so what was read ahead is never forgotten. */
+	SSL_CTX_set_read_ahead(c->ctx, 1);
 	/* Renegotiation lets a client cost us a handshake whenever it likes. */
 	(void)SSL_CTX_set_options(c->ctx, SSL_OP_NO_RENEGOTIATION);
 	return c;

@@ -101,12 +101,13 @@ static struct violation_record *record(struct egress_box *b, const struct denial
 
 static void count_denied(struct egress_box *b, const struct denial *d)
 {
-	b->engine->totals.denied++;
 	/* Names that are refused are free for a box to make up: they leave room for the others. */
-	if (b->dests_n < EGRESS_DESTS_MAX / 2)
-		b->dests[account_dest(b, d->name, d->port)].denied++;
-	else
-		b->dests[account_dest(b, "", 0)].denied++;
+	bool has_room = b->dests_n < EGRESS_DESTS_MAX / 2;
+	/* First this: it may move the array. */
+	size_t i = account_dest(b, has_room ? d->name : "", has_room ? d->port : 0);
+
+	b->engine->totals.denied++;
+	b->dests[i].denied++;
 }
 
 void violation_note(struct egress_box *b, const struct denial *d)

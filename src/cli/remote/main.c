@@ -14,8 +14,9 @@
 
 #define EXIT_BAWN 125
 
-/* src/daemon: the unprivileged role. */
+/* src/daemon: the unprivileged roles. */
 int api_main(int argc, char **argv);
+int egress_main(int argc, char **argv);
 
 static const struct {
 	const char *name;
@@ -30,6 +31,8 @@ int main(int argc, char **argv)
 {
 	int status = EXIT_BAWN;
 
+	if (argc >= 2 && strcmp(argv[1], "role-egress") == 0)
+		return egress_main(argc - 1, argv + 1);
 	if (argc >= 2 && strcmp(argv[1], "role-api") == 0)
 		return api_main(argc - 1, argv + 1);
 	(void)signal(SIGPIPE, SIG_IGN);

@@ -17,6 +17,7 @@ void run_network_done(struct run_network *n)
 	free(n->upstream_proxy);
 	free(n->no_proxy);
 	n->profile = policy_unref(n->profile);
+	n->floor = policy_unref(n->floor);
 	*n = (struct run_network){0};
 }
 
@@ -99,6 +100,8 @@ int run_network_policy(const struct run_network *n, struct policy **ret, struct 
 		r = add_words(p, &n->allow, "allow", err);
 	if (r >= 0)
 		r = add_words(p, &n->deny, "deny", err);
+	if (r >= 0 && n->floor)
+		r = policy_set_floor(p, n->floor, err);
 	if (r < 0)
 		return r;
 	policy_finish(p);

@@ -15,6 +15,7 @@ struct run_network {             /* all owned */
 	char *upstream_proxy;    /* URL, perhaps with a password; NULL: none */
 	char *no_proxy;          /* NULL: none */
 	struct policy *profile;  /* of --profile; NULL: it says nothing of the network */
+	struct policy *floor;    /* the operator's, or of --floor; NULL: none */
 	bool is_none, is_allow;  /* --net was given */
 };
 void run_network_done(struct run_network *n);
@@ -23,7 +24,8 @@ void run_network_done(struct run_network *n);
 int run_network_wanted(const struct run_network *n, struct err *err);
 
 /*
- * The profile's rules, then one for each --allow and --deny, in order, as "run/allow-1" and so on.
+ * The profile's rules, then one for each --allow and --deny, in order, as "run/allow-1" and so on;
+ * all of it on the floor.
  * A word is HOST, HOST:PORT or tcp:HOST:PORT; HOST is a name, "*.suffix", "*", an address or
  * a network; PORT may be "FIRST-LAST". -EINVAL names the word.
  */

@@ -12,9 +12,7 @@
 #include "core/profile_load.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef int (*take_fn)(struct run_options *o, const char *name, const char *value, struct err *err);
 
@@ -201,9 +199,46 @@ static int take_profile(struct run_options *o, const char *name, const char *val
 	r = profile_load(value, &places, &source, &o->spec, &p, err);
 	for (size_t i = 0; r >= 0 && i < p.files.n; i++)
 		r = strv_add(&o->spec.policy, p.files.v[i], err);
+	/* Without a rule there is nobody to talk to: no road. */
+	if (r >= 0 && p.policy->rules_n > 0)
+		o->network.profile = policy_ref(p.policy);
 	profile_done(&p);
 	profile_places_done(&places);
 	return r;
+}
+
+static int take_floor(struct run_options *o, const char *name, const char *value, struct err *err)
+{
+	AUTO_FREE char *path = NULL;
+	int r;
+
+	if (o->network.floor)
+		return err_set(err, EINVAL, "given twice; a run stands on one floor");
+	(void)name;
+	r = text_path_clean(value, o->caller->cwd, &path, err);
+	if (r >= 0)
+		r = profile_load_floor(path, &o->network.floor, err);
+	return r < 0 ? r : strv_add(&o->spec.policy, path, err);
+}
+
+/* The operator's floor holds for everybody; a caller may add one only where there is none. */
+static int add_floor(struct run_options *o, struct err *err)
+{
+	struct policy *floor = NULL;
+	int r = access(PROFILE_FLOOR_FILE, F_OK);
+
+	if (r < 0 && errno == ENOENT)
+		return 0;
+	r = profile_load_floor(PROFILE_FLOOR_FILE, &floor, err);
+	if (r < 0)
+		return r;
+	if (o->network.floor) {
+		floor = policy_unref(floor);
+		return err_set(
+			err, EEXIST, "--floor: this machine has its floor, " PROFILE_FLOOR_FILE);
+	}
+	o->network.floor = floor;
+	return 0;
 }
 
 static const struct option options[] = {
@@ -252,6 +287,8 @@ static const struct option options[] = {
 		"network; tcp:HOST:PORT for anything else. Nothing else gets out",
 		take_rule, false},
 	{"--deny", "HOST[:PORT]", "but not HOST; wins over every --allow", take_rule, false},
+	{"--floor", "FILE", "nothing that this profile does not allow, whatever else is said",
+		take_floor, false},
 	{"--net", "none|allow", "no road out (the default), or what --allow and the profile say",
 		take_net, false},
 	{"--resolver", "LIST", "name servers for the names that are allowed (the system's)",
@@ -451,7 +488,9 @@ int run_options_parse(int argc, char **argv, const struct run_caller *caller,
 	r = run_network_wanted(&ret->network, err);
 	if (r > 0) {
 		ret->spec.want_road = true;
-		r = run_network_policy(&ret->network, &ret->policy, err);
+		r = add_floor(ret, err);
+		if (r >= 0)
+			r = run_network_policy(&ret->network, &ret->policy, err);
 	}
 	return r < 0 ? r : spec_validate(&ret->spec, err);
 }

@@ -4,8 +4,9 @@
 /*
  * core/policy - what a sandbox may reach: rules, and the one function that decides. Pure.
  *
- * Deny wins over ask, ask over allow (but for what a person approved); no match is deny. The floor is a list of the operator's own:
- * what it does not allow is denied whatever the rules say, and its denials cannot be undone.
+ * Deny wins over ask, ask over allow (but for what a person approved); no match is deny. The floor
+ * is a list of the operator's own: what it does not allow is denied whatever the rules say, and its
+ * denials cannot be undone.
  * Facts become known one after the other (name, then port, then protocol, then method and path); a
  * decision made on fewer facts says what it still needs to know, and a sure one stays as it is
  * whatever is learnt later.

@@ -562,19 +562,38 @@ static void bound_budget(struct policy_budget *b, const struct policy_budget *bo
 	*b = *bound;
 }
 
+/* Two floors in one list would allow what either does. */
+static int one_floor(const struct policy *p, struct err *err)
+{
+	if (p->floor_n == 0)
+		return 0;
+	return err_set(err, EEXIST, "'%s' stands on a floor already", p->name);
+}
+
 int policy_append(struct policy *p, const struct policy *from, struct err *err)
 {
+	if (from->floor_n > 0 && one_floor(p, err) < 0)
+		return -err->code;
 	if (append_list(p, POLICY_RULES, from, POLICY_RULES, err) < 0 ||
 		append_list(p, POLICY_FLOOR, from, POLICY_FLOOR, err) < 0)
 		return -err->code;
+	if (from->ask_timeout_ms != POLICY_ASK_TIMEOUT_MS)
+		p->ask_timeout_ms = from->ask_timeout_ms;
 	bound_budget(&p->budget, &from->budget);
 	return 0;
 }
 
 int policy_set_floor(struct policy *p, const struct policy *floor, struct err *err)
 {
-	if (append_list(p, POLICY_FLOOR, floor, POLICY_RULES, err) < 0 ||
-		append_list(p, POLICY_FLOOR, floor, POLICY_FLOOR, err) < 0)
+	struct policy_draft nothing = {0};
+
+	if (one_floor(p, err) < 0 || one_floor(floor, err) < 0 ||
+		append_list(p, POLICY_FLOOR, floor, POLICY_RULES, err) < 0)
+		return -err->code;
+	/* A floor without rules allows nothing; a list without rules would be no floor. */
+	if (floor->rules_n == 0 &&
+		(policy_rule_host(&nothing.rule, "*", err) < 0 ||
+			policy_add_rule(p, POLICY_FLOOR, "floor/nothing", &nothing, err) < 0))
 		return -err->code;
 	bound_budget(&p->budget, &floor->budget);
 	return 0;

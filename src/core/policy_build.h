@@ -47,9 +47,15 @@ void policy_draft_done(struct policy_draft *d);
  */
 int policy_add_rule(struct policy *p, enum policy_list list, const char *id,
 	struct policy_draft *take, struct err *err);
-/* Every rule, floor rule, binding of `from` appended; budgets: the smaller limit of each kind. */
+/*
+ * Every rule, floor rule, binding of `from` appended; budgets: the smaller limit of each kind;
+ * ask_timeout_ms: from's, if it is not the default.
+ */
 int policy_append(struct policy *p, const struct policy *from, struct err *err);
-/* The rules of `floor` (and its own floor) become p's floor, its budget a bound on p's. */
+/*
+ * The rules of `floor` become p's floor, its budget a bound on p's. -EEXIST if p has one: two
+ * floors cannot be one list.
+ */
 int policy_set_floor(struct policy *p, const struct policy *floor, struct err *err);
 /* Nothing changes after this: must_intercept and the digest. */
 void policy_finish(struct policy *p);

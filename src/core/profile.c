@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int take_bool(const char *value, bool *ret, struct err *err)
+int profile_take_bool(const char *value, bool *ret, struct err *err)
 {
 	char quoted[64];
 
@@ -125,13 +125,13 @@ static int take_path(struct reader *r, const char *key, const char *value, struc
 static int take_cow(struct reader *r, const char *key, const char *value, struct err *err)
 {
 	(void)key;
-	return take_bool(value, &r->spec->cow, err);
+	return profile_take_bool(value, &r->spec->cow, err);
 }
 
 static int take_protect(struct reader *r, const char *key, const char *value, struct err *err)
 {
 	bool want_protect = true;
-	int q = take_bool(value, &want_protect, err);
+	int q = profile_take_bool(value, &want_protect, err);
 
 	(void)key;
 	if (q >= 0)
@@ -164,13 +164,13 @@ static int take_net(struct reader *r, const char *key, const char *value, struct
 static int take_loopback(struct reader *r, const char *key, const char *value, struct err *err)
 {
 	(void)key;
-	return take_bool(value, &r->spec->want_loopback, err);
+	return profile_take_bool(value, &r->spec->want_loopback, err);
 }
 
 static int take_allow_sudo(struct reader *r, const char *key, const char *value, struct err *err)
 {
 	(void)key;
-	return take_bool(value, &r->spec->allow_sudo, err);
+	return profile_take_bool(value, &r->spec->allow_sudo, err);
 }
 
 static const struct field filesystem_fields[] = {

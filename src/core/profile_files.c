@@ -60,7 +60,8 @@ static bool ends_with(const char *s, const char *end)
 
 static bool is_path(const char *what)
 {
-	return strchr(what, '/') || ends_with(what, ".yaml") || ends_with(what, ".yml");
+	return what[0] == '.' || strchr(what, '/') || ends_with(what, ".yaml") ||
+	       ends_with(what, ".yml");
 }
 
 static bool is_name(const char *what)
@@ -167,9 +168,12 @@ int profile_load_floor(const char *file, struct policy **ret, struct err *err)
 
 	if (q < 0)
 		return q;
-	*ret = TAKE_PTR(p.policy);
+	if (p.has_network)
+		*ret = TAKE_PTR(p.policy);
+	else
+		q = err_set(err, EINVAL, "%s: a floor needs a 'network' section", file);
 	profile_done(&p);
-	return 0;
+	return q < 0 ? q : 0;
 }
 
 /* Beside the program: installed, or in the tree it was built in. */

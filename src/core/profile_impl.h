@@ -73,6 +73,7 @@ struct field {
 int profile_reader_run(
 	struct reader *r, const char *yaml, size_t size, const struct field *top, struct err *err);
 
+int profile_take_bool(const char *value, bool *ret, struct err *err);
 /* Letters, digits, '.', '_' and '-'; replaces *field. */
 int profile_take_word(char **field, const char *key, const char *value, struct err *err);
 

@@ -108,8 +108,6 @@ static int apply_text(struct composer *c, const char *yaml, size_t size, const c
 		return q;
 	if (policy_append(c->policy, ret->policy, err) < 0)
 		return err_wrap(err, "%s", source.file);
-	if (ret->has_network && ret->policy->ask_timeout_ms != POLICY_ASK_TIMEOUT_MS)
-		c->policy->ask_timeout_ms = ret->policy->ask_timeout_ms;
 	c->has_network |= ret->has_network;
 	return strv_add(&c->done, file, err);
 }
@@ -173,7 +171,6 @@ int policy_with_floor(const struct policy *p, const struct policy *floor, const 
 {
 	AUTO(policy_unref) struct policy *sum = policy_create(name ? name : p->name);
 
-	sum->ask_timeout_ms = p->ask_timeout_ms;
 	if (policy_append(sum, p, err) < 0)
 		return -err->code;
 	if (floor && policy_set_floor(sum, floor, err) < 0)

@@ -19,6 +19,12 @@ static int take_action(struct reader *r, const char *key, const char *value, str
 	return policy_rule_action(&r->draft.rule, value, err);
 }
 
+static int take_approved(struct reader *r, const char *key, const char *value, struct err *err)
+{
+	(void)key;
+	return profile_take_bool(value, &r->draft.rule.is_approved, err);
+}
+
 static int take_reason(struct reader *r, const char *key, const char *value, struct err *err)
 {
 	(void)key;
@@ -219,6 +225,7 @@ static const struct field rule_fields[] = {
 	LIST("programs", take_program),
 	MAP("budget", rule_budget_fields, NULL, NULL),
 	SCALAR("action", take_action),
+	SCALAR("approved", take_approved),
 	SCALAR("reason", take_reason),
 	MAPS("credentials", credential_fields, begin_credential, end_credential),
 	{0},

@@ -339,14 +339,36 @@ static void appending_keeps_rules_bindings_and_the_smaller_budget(void)
 	CHECK_INT(policy_from_json(whole, strlen(whole), &from, &err), 0);
 	p->budget = (struct policy_budget){.bytes_up = 100, .requests = 5};
 	CHECK_INT(policy_append(p, from, &err), 0);
+	CHECK_INT(policy_append(p, from, &err), -EEXIST); /* a second floor */
+	CHECK_INT(policy_set_floor(p, from, &err), -EEXIST);
+	from->floor_n = 0;
 	CHECK_INT(policy_append(p, from, &err), 0);
+	from->floor_n = 1;
 	CHECK_INT(p->rules_n, 4);
-	CHECK_INT(p->floor_n, 2);
+	CHECK_INT(p->floor_n, 1);
 	CHECK_INT(p->bindings_n, 2);
 	CHECK_INT(p->rules[2].bindings[0], 1);
 	CHECK_INT(p->budget.bytes_up, 7);
 	CHECK_INT(p->budget.requests, 5);
-	CHECK_INT(policy_set_floor(p, from, &err), -EINVAL); /* its rules hold credentials */
+}
+
+static void a_floor_without_rules_allows_nothing(void)
+{
+	AUTO(policy_unref) struct policy *p = policy_create("p");
+	AUTO(policy_unref) struct policy *floor = policy_create("floor");
+	AUTO(policy_unref) struct policy *keys = NULL;
+	struct policy_question q = {.name = "a.b", .port = 443, .protocol = POLICY_HTTPS};
+	struct policy_answer a;
+	struct err err = {0};
+
+	CHECK_INT(add(p, POLICY_RULES, "*", "allow", &err), 0);
+	CHECK_INT(policy_set_floor(p, floor, &err), 0);
+	policy_decide(p, &q, &a);
+	CHECK(a.action == POLICY_DENY && a.by_floor && a.needs == 0);
+	CHECK_INT(policy_from_json(whole, strlen(whole), &keys, &err), 0);
+	keys->floor_n = 0;
+	CHECK_INT(policy_set_floor(floor, keys, &err), -EINVAL); /* its rules hold credentials */
+	keys->floor_n = 1;
 }
 
 static void credentials_go_over_tls_unless_told_otherwise(void)
@@ -372,6 +394,7 @@ int main(void)
 	RUN(caps_hold);
 	RUN(json_comes_back_byte_for_byte);
 	RUN(appending_keeps_rules_bindings_and_the_smaller_budget);
+	RUN(a_floor_without_rules_allows_nothing);
 	RUN(credentials_go_over_tls_unless_told_otherwise);
 	return tap_done();
 }

@@ -236,7 +236,9 @@ int sandbox_move(struct sandbox *sb, enum sandbox_state state, enum sandbox_reas
 	const char *message, const char *actor, json_t *take_detail, struct err *err)
 {
 	struct store *s = sb->api->store;
-	int r = store_begin(s, err);
+	/* Its outcome is told, and synced, before anybody hears of it. */
+	bool is_intent = state == SANDBOX_CREATING || state == SANDBOX_ENDING;
+	int r = is_intent ? store_begin_intent(s, err) : store_begin(s, err);
 
 	if (r < 0) {
 		json_decref(take_detail);

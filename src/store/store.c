@@ -3,7 +3,7 @@
 /*
  * store - opening the database, transactions, and what tables share.
  *
- * WAL, every commit synced: a commit that returned is on the disk, and `bawn key` reads and
+ * WAL, every commit but an intent's synced: a commit that returned is on the disk, and `bawn key` reads and
  * writes beside the server. The api role owns the files; nobody else opens them.
  */
 #include "base/mem.h"
@@ -94,7 +94,29 @@ struct store *store_close(struct store *s)
 	return NULL;
 }
 
-int store_begin(struct store *s, struct err *err)
+/* Carried out when it is prepared, so it cannot be kept; asked for only when it changes. */
+static int set_lazy(struct store *s, bool is_lazy, struct err *err)
+{
+	int r;
+
+	if (s->is_lazy == is_lazy)
+		return 0;
+	r = store_exec_sql(
+		s, is_lazy ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=EXTRA", err);
+	if (r >= 0)
+		s->is_lazy = is_lazy;
+	return r;
+}
+
+/* At once: a statement outside of a transaction is one by itself. */
+static void be_strict(struct store *s)
+{
+	struct err ignored = {0};
+
+	(void)set_lazy(s, false, &ignored); /* store_begin() tries again */
+}
+
+static int begin(struct store *s, bool is_lazy, struct err *err)
 {
 	static const char sql[] = "BEGIN IMMEDIATE";
 	AUTO_STATEMENT struct statement t = statement(s, sql);
@@ -102,7 +124,9 @@ int store_begin(struct store *s, struct err *err)
 
 	if (s->is_open)
 		return err_set(err, EALREADY, "store: a transaction is open");
-	r = statement_step(&t, err);
+	r = set_lazy(s, is_lazy, err);
+	if (r >= 0)
+		r = statement_step(&t, err);
 	if (r < 0)
 		return r;
 	s->is_open = true;
@@ -110,6 +134,16 @@ int store_begin(struct store *s, struct err *err)
 	if (r < 0)
 		store_rollback(s);
 	return r;
+}
+
+int store_begin(struct store *s, struct err *err)
+{
+	return begin(s, false, err);
+}
+
+int store_begin_intent(struct store *s, struct err *err)
+{
+	return begin(s, true, err);
 }
 
 int store_commit(struct store *s, struct err *err)
@@ -125,6 +159,7 @@ int store_commit(struct store *s, struct err *err)
 	}
 	s->is_open = false;
 	store_late_done(s, true);
+	be_strict(s);
 	return 0;
 }
 
@@ -135,6 +170,7 @@ void store_rollback(struct store *s)
 		(void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 	s->is_open = false;
 	store_late_done(s, false);
+	be_strict(s);
 }
 
 int store_tx_begin(struct store *s, bool *ret_is_mine, struct err *err)

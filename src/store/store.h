@@ -25,6 +25,12 @@ struct store *store_close(struct store *s);
 DEFINE_AUTO(struct store *, store_close)
 
 int store_begin(struct store *s, struct err *err);
+/*
+ * For what somebody is told of only once a later transaction is committed: not synced by itself. A
+ * killed process loses nothing by that; after a power cut it is there, with all that came
+ * before, or it and all that came after are not.
+ */
+int store_begin_intent(struct store *s, struct err *err);
 int store_commit(struct store *s, struct err *err); /* on failure it was rolled back */
 void store_rollback(struct store *s);
 /* A number that changes when another process wrote: caches look at it. */

@@ -26,6 +26,7 @@ struct store {
 	} kept[STORE_STATEMENTS_MAX];
 	size_t kept_n;
 	bool is_open;            /* between store_begin() and store_commit() */
+	bool is_lazy;            /* commits are not synced just now */
 	struct store_late *late; /* events_late.c: oldest first */
 	size_t late_n;
 	size_t late_written;   /* of these, in the open transaction */

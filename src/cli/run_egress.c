@@ -177,27 +177,77 @@ static int find_authority(struct run_egress *e, struct spec *spec, struct err *e
 
 /* ---- what it says ---- */
 
-static void note_denial(struct violation_list *v, struct denial *d)
+/* What the caller can do about it; the command was told what it can do. */
+static void advise(const struct denial *d, char *out, size_t size)
+{
+	const char *prefix = strcmp(d->protocol, "tcp") == 0 ? "tcp:" : "";
+	bool is_usual = d->port == 443 || d->port == 80 || d->port == 0;
+
+	if (d->kind == DENIAL_NO_RULE && (prefix[0] || !is_usual))
+		(void)snprintf(
+			out, size, "%s; --allow %s%s:%u does", d->reason, prefix, d->name, d->port);
+	else if (d->kind == DENIAL_NO_RULE)
+		(void)snprintf(out, size, "%s; --allow %s does", d->reason, d->name);
+	else if (d->rule[0])
+		(void)snprintf(out, size, "%s (rule %s)", d->reason, d->rule);
+	else
+		(void)snprintf(out, size, "%s", d->reason);
+}
+
+static void add_denial(struct violation_list *v, const struct denial *d)
 {
 	const char *scheme = d->protocol[0] ? d->protocol : "tcp";
-	char target[640], quoted[300], tried[400], instead[600];
-	bool is_name = strcmp(scheme, "dns") == 0;
+	bool is_literal = strchr(d->name, ':') != NULL, is_name = strcmp(scheme, "dns") == 0;
+	char target[640], quoted[300], tried[400], instead[700];
 
-	/* Nobody forbade it: the upstream failed, and the client was told. */
-	if (d->kind == DENIAL_UPSTREAM)
-		return;
-	denial_explain(d);
 	if (is_name)
 		(void)snprintf(target, sizeof(target), "%s", d->name);
 	else
 		(void)snprintf(target, sizeof(target), "%s%s%s://%s%s%s:%u%s", d->method,
-			d->method[0] ? " " : "", scheme, strchr(d->name, ':') ? "[" : "", d->name,
-			strchr(d->name, ':') ? "]" : "", d->port, d->path);
+			d->method[0] ? " " : "", scheme, is_literal ? "[" : "", d->name,
+			is_literal ? "]" : "", d->port, d->path);
 	(void)snprintf(tried, sizeof(tried), "%s%s", is_name ? "the name " : "",
 		text_quote(target, quoted, sizeof(quoted)));
-	(void)snprintf(instead, sizeof(instead), "%s%s%s", d->reason,
-		d->reason[0] && d->instead[0] ? "; " : "", d->instead);
+	advise(d, instead, sizeof(instead));
 	violation_add_times(v, WALL_NET, "network", tried, instead, d->count ? d->count : 1);
+}
+
+/*
+ * A look-up is followed by a connection, which says more. It is told at the end if it was not.
+ */
+static void hold_name(struct run_egress *e, const struct denial *d)
+{
+	for (size_t i = 0; i < e->names_n; i++)
+		if (strcmp(e->names[i].name, d->name) == 0) {
+			e->names[i].count += d->count ? d->count : 1;
+			return;
+		}
+	if (e->names_n < RUN_EGRESS_NAMES)
+		e->names[e->names_n++] = *d;
+}
+
+static void note_denial(struct run_egress *e, struct violation_list *v, struct denial *d)
+{
+	/* Nobody forbade it: the upstream failed, and the client was told. */
+	if (d->kind == DENIAL_UPSTREAM)
+		return;
+	denial_explain(d);
+	if (strcmp(d->protocol, "dns") == 0) {
+		hold_name(e, d);
+		return;
+	}
+	for (size_t i = 0; i < e->names_n; i++)
+		if (strcmp(e->names[i].name, d->name) == 0)
+			e->names[i].name[0] = 0;
+	add_denial(v, d);
+}
+
+static void tell_names(struct run_egress *e, struct violation_list *v)
+{
+	for (size_t i = 0; i < e->names_n; i++)
+		if (e->names[i].name[0])
+			add_denial(v, &e->names[i]);
+	e->names_n = 0;
 }
 
 static bool send_all(struct run_egress *e, const struct buf *out)
@@ -251,7 +301,7 @@ static void on_message(
 	} else if (m->is_answer && m->number == NUMBER_GONE) {
 		e->is_gone = true;
 	} else if (m->op == CONTROL_DENIED && control_denial_get(m->body, &id, &d, &ignored) >= 0) {
-		note_denial(v, &d);
+		note_denial(e, v, &d);
 	} else if (m->op == CONTROL_ASKED) {
 		refuse_ask(e, m->body);
 	}
@@ -368,8 +418,11 @@ static void road_close(struct violation_list *v, void *arg)
 	struct err ignored;
 	int status;
 
-	if (e->fd >= 0 && !e->is_over &&
-		ask(e, CONTROL_GONE, NUMBER_GONE, json_pack("{s:s}", "id", BOX_ID))) {
+	/* A command that was quicker than it has said nothing on the road. */
+	if (e->pid > 0 && !e->is_served)
+		(void)process_signal(e->pidfd, SIGKILL, &ignored);
+	else if (e->fd >= 0 && !e->is_over &&
+		 ask(e, CONTROL_GONE, NUMBER_GONE, json_pack("{s:s}", "id", BOX_ID))) {
 		while (!e->is_gone && now_ms() < end) {
 			struct pollfd p = {.fd = e->fd, .events = POLLIN};
 
@@ -377,6 +430,7 @@ static void road_close(struct violation_list *v, void *arg)
 				break;
 		}
 	}
+	tell_names(e, v);
 	closep(&e->fd);
 	if (e->pid > 0) {
 		struct pollfd p = {.fd = e->pidfd, .events = POLLIN};

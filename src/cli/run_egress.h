@@ -15,11 +15,14 @@
  */
 #include "base/err.h"
 #include "cli/run_network.h"
+#include "core/denial.h"
 #include "core/spec.h"
 #include "io/buf.h"
 #include "run/process/box.h"
 
 #include <sys/types.h>
+
+#define RUN_EGRESS_NAMES 16
 
 struct run_egress {
 	struct box_road road;
@@ -28,6 +31,8 @@ struct run_egress {
 	int fd, pidfd; /* control socket; the child */
 	pid_t pid;
 	struct buf in;
+	struct denial names[RUN_EGRESS_NAMES]; /* looked up, and nothing more so far; "" = told */
+	size_t names_n;
 	bool is_served; /* the child has said that it serves the road */
 	bool is_over;   /* nothing more comes */
 	bool is_gone;   /* it has said its last words */

@@ -90,9 +90,3 @@ static inline void hello_make(const char *name, unsigned flags, size_t per_recor
 		at += part;
 	}
 }
-
-static inline const unsigned char *hello_for(const char *name)
-{
-	hello_make(name, 0, 0);
-	return hello_bytes;
-}

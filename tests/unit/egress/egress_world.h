@@ -93,10 +93,8 @@ static inline int world_add_addr(const char *addr, int i)
 static inline bool world_enter(void)
 {
 	static const char *const addrs[] = {WORLD_SERVER, WORLD_OTHER, WORLD_LAN, WORLD_DNS};
-	struct userns_map map = {.uid = {{0, geteuid(), 1}},
-		.gid = {{0, getegid(), 1}},
-		.uid_n = 1,
-		.gid_n = 1};
+	struct userns_map map = {
+		.uid = {{0, geteuid(), 1}}, .gid = {{0, getegid(), 1}}, .uid_n = 1, .gid_n = 1};
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (!CHECK(unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) ||
@@ -258,6 +256,17 @@ static inline int end_of(int fd)
 	return EAGAIN;
 }
 
+/* Refusals of a kind so far: the owner is not told of each. */
+static inline uint64_t world_count(enum denial_kind kind)
+{
+	const struct egress_box *b = box_find(world.engine, BOX);
+	uint64_t n = 0;
+
+	for (size_t i = 0; b && i < b->violations_n; i++)
+		n += b->violations[i].d.kind == kind ? b->violations[i].d.count : 0;
+	return n;
+}
+
 /* ---- servers ---- */
 
 static inline int serve(const char *addr, uint16_t port)
@@ -331,8 +340,7 @@ static inline size_t world_answer(const struct world_name *w, const struct dns_q
 		const char *text = w->then && world.questions > 2 ? w->then : w->addrs[i];
 		struct address a;
 
-		if (!address_parse(text, strlen(text), &a) ||
-			(a.family == 4) != (q->type == DNS_A))
+		if (!address_parse(text, strlen(text), &a) || (a.family == 4) != (q->type == DNS_A))
 			continue;
 		n += world_record(out + n, q->type, a.b, a.family == 4 ? 4 : 16);
 		count++;
@@ -405,16 +413,15 @@ static inline bool world_rule(struct policy *p, const char *id, const char *text
 		else if (strncmp(word, "method=", 7) == 0)
 			is_fine &= policy_rule_method(r, word + 7, &world_err) >= 0;
 		else if (strncmp(word, "up=", 3) == 0)
-			is_fine &= text_parse_u64(word + 3, "up", 0, UINT64_MAX, &r->budget.bytes_up,
-					   &world_err) >= 0;
+			is_fine &= text_parse_u64(word + 3, "up", 0, UINT64_MAX,
+					   &r->budget.bytes_up, &world_err) >= 0;
 		else if (strncmp(word, "down=", 5) == 0)
 			is_fine &= text_parse_u64(word + 5, "down", 0, UINT64_MAX,
 					   &r->budget.bytes_down, &world_err) >= 0;
 		else
 			is_fine = false;
 	}
-	return CHECK(is_fine) &&
-	       CHECK(policy_add_rule(p, POLICY_RULES, id, &d, &world_err) >= 0);
+	return CHECK(is_fine) && CHECK(policy_add_rule(p, POLICY_RULES, id, &d, &world_err) >= 0);
 }
 
 static inline struct policy *world_policy(const char *const *rules)
@@ -488,11 +495,11 @@ static inline bool world_begin(void)
 	world.config.resolvers = world.config.resolvers ? world.config.resolvers : WORLD_DNS;
 	world.dns.fd = -EBADF;
 	is_fine = CHECK(loop_create(&world.loop, &world_err) >= 0) &&
-		  CHECK(egress_create(world.loop, &world.config, &world_events, NULL,
-				&world.engine, &world_err) >= 0) &&
+		  CHECK(egress_create(world.loop, &world.config, &world_events, NULL, &world.engine,
+				&world_err) >= 0) &&
 		  world_make_box() && world_serve_dns() &&
-		  CHECK(egress_box_add(world.engine, BOX, "", world.road.tcp_fd,
-				world.road.dns_fd, p, &world_err) >= 0);
+		  CHECK(egress_box_add(world.engine, BOX, "", world.road.tcp_fd, world.road.dns_fd,
+				p, &world_err) >= 0);
 	if (!is_fine)
 		tap_print("# %s\n", world_err.msg);
 	(void)policy_unref(p);
@@ -509,8 +516,7 @@ static inline void world_end(void)
 	closep(&world.dns.fd);
 	closep(&world.child_fd);
 	CHECK(waitpid(world.child, &status, 0) == world.child);
-	turn();
-	turn();
+	CHECK(WAIT_FOR(conn_finishing() == 0));
 	world.loop = loop_free(world.loop);
 	memset(&world, 0, sizeof(world));
 }

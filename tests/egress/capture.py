@@ -10,6 +10,7 @@ import threading
 
 ETH_P_ALL = 3
 CLONE_NEWNET = 0x40000000
+LISTENER_REPORT = bytes.fromhex("333300000016")  # the kernel tells its groups when an interface comes up
 PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6"}
 
 
@@ -74,7 +75,7 @@ class Capture:
     def read(self):
         while select.select([self.socket], [], [], 0)[0]:
             frame, address = self.socket.recvfrom(1 << 17)
-            if address[2] == socket.PACKET_OUTGOING:
+            if address[2] == socket.PACKET_OUTGOING and frame[:6] != LISTENER_REPORT:
                 self.packets.append(Packet(frame))
 
     def mark(self):

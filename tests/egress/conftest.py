@@ -41,6 +41,11 @@ def postgres(world):
     world.postgres()
 
 
+@pytest.fixture(scope="session")
+def ssh_key(world):
+    return world.ssh()
+
+
 class Caller:
     """As whom bawn runs, in the machine of the world."""
 
@@ -55,7 +60,7 @@ class Caller:
         self.top = tempfile.mkdtemp(prefix="bawn-egress.", dir="/home")
         os.chmod(self.top, 0o755)
         self.home = self.directory("home")
-        self.env = {"PATH": PATH, "HOME": self.home, "LANG": "C.UTF-8",
+        self.env = {"PATH": PATH, "HOME": self.home, "LANG": "C.UTF-8", "BAWN_STATE_DIR": self.directory("state"),
                     **{k: os.environ[k] for k in ("ASAN_OPTIONS", "UBSAN_OPTIONS") if k in os.environ}}
 
     def directory(self, name):
@@ -109,7 +114,7 @@ def clients(caller):
         made = tempfile.mkdtemp(dir=CACHE)
         env = {**os.environ, "GOCACHE": os.path.join(CACHE, "go"), "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0",
                "GOTOOLCHAIN": "local", "GO111MODULE": "off"}
-        for name in ("fetch.py", "fetch.mjs"):
+        for name in ("fetch.py", "fetch.mjs", "trick.py"):
             shutil.copy(os.path.join(source, name), made)
         subprocess.run(["go", "build", "-o", f"{made}/fetch-go", os.path.join(source, "fetch.go")],
                        check=True, env=env)
@@ -141,10 +146,19 @@ class Box:
         return Result(self.caller(BAWN, "run", *words, cwd=self.work, **more))
 
     def json(self, *words, **more):
-        """(Result, the object that --json printed)."""
-        done = self("--json", *words, **more)
-        assert done.out, done
-        return done, json.loads(done.out.splitlines()[-1])
+        """(Result, the object that --json wrote)."""
+        path = os.path.join(self.work, "result.json")
+        done = self(f"--json={path}", *words, **more)
+        assert os.path.exists(path), done
+        with open(path, encoding="utf-8") as f:
+            return done, json.load(f)
+
+    def copy(self, path, name):
+        """A file for the box alone, in its working directory; the new path."""
+        there = os.path.join(self.work, name)
+        shutil.copy(path, there)
+        os.chmod(there, 0o600)
+        return self.caller.own(there)
 
     def profile(self, rules, **network):
         """A profile with these rules in the working directory; its path."""

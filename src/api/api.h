@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 
+struct profile_places;
 struct sandbox;
 struct route_match;
 
@@ -24,6 +25,10 @@ struct api_config {
 	uint64_t memory_max, disk_max, pids_max, cpu_milli, open_files; /* per sandbox defaults */
 	unsigned sandboxes_max; /* running at once, all tenants */
 	bool kill_on_exit;
+	/* What a sandbox may reach unless it says, and what none may go beyond: canonical JSON.
+	 * NULL: nothing; no floor. */
+	const char *policy, *floor;
+	const struct profile_places *places; /* of profiles that requests may name; NULL: none */
 	bool webhooks_private; /* webhooks may go to addresses of this machine and its network */
 	/* Each answer that is complete or broke off, for the access log; or NULL. */
 	void (*access)(const struct http_request *r);
@@ -39,6 +44,7 @@ struct api {
 	struct api_keys *keys;           /* api/auth.c: cache of keys, failures per address */
 	struct api_counters *counters;   /* api/metrics.c */
 	struct api_v1 *v1;               /* api/v1/v1.c: watches, followers, webhooks */
+	struct api_egress *egress;       /* api/egress.c */
 	struct http_server *local;       /* <state>/run/api.sock: uid 0 and our own need no key */
 	bool is_ready; /* reconciled: requests are served; before: 503, Retry-After 1 */
 	char boot_id[40];

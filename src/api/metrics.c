@@ -2,6 +2,7 @@
 
 #include "api/metrics.h"
 
+#include "api/egress.h"
 #include "api/sandbox_impl.h"
 #include "base/mem.h"
 
@@ -165,6 +166,7 @@ void metrics_handle(struct api *a, struct http_request *r, const struct route_ma
 	put_one(&b, "bawn_guest_links", "gauge", "Open connections to guests.", c->links);
 	put_one(&b, "bawn_store_errors_total", "counter", "Writes the store refused.",
 		(int64_t)c->store_errors);
+	api_egress_metrics(a, &b);
 	put_one(&b, "bawn_ready", "gauge", "1 once the store and the kernel agree.", a->is_ready);
 	http_reply(r, 200, "text/plain; version=0.0.4; charset=utf-8", buf_data(&b), buf_len(&b));
 }

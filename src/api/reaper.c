@@ -7,6 +7,7 @@
  * the deadline is in the row, so a restart changes nothing. After a reboot the clock starts anew,
  * but then no sandbox is left: reconcile ends their rows by boot id.
  */
+#include "api/egress.h"
 #include "api/sandbox_impl.h"
 
 #define CREATE_MS 15000 /* nobody waits longer for a warden */
@@ -130,5 +131,6 @@ int sandbox_set_timeout(struct sandbox *sb, const char *actor, uint64_t timeout_
 	sb->row.deadline_ms = deadline;
 	sb->row.end_at_ms = end_at;
 	sandbox_arm(sb);
+	api_egress_info(sb);
 	return 0;
 }

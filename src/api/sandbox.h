@@ -10,6 +10,13 @@
 #include "api/api.h"
 #include "io/guest_proto.h"
 
+#define TOLD_SEEN 60
+struct told_rate { /* events about one sandbox in this minute, of one sort */
+	uint64_t since_ms;
+	unsigned n;
+	uint64_t seen[TOLD_SEEN]; /* hashes of those told; each kind once */
+};
+
 struct sandbox {
 	struct store_sandbox row;
 	struct api *api;
@@ -27,6 +34,8 @@ struct sandbox {
 	struct sandbox_made_wait *mades; /* for the end of its creation */
 	struct sandbox_gone_wait *gones; /* for the end of its killing */
 	struct usage_ring *usage;        /* api/usage.c; NULL until the first sample */
+	struct told_rate denied_rate, allowed_rate; /* api/egress_told.c */
+	uint64_t told; /* connection to egress on which it was told last; 0 = not yet */
 	struct loop_task to_free;
 	uint64_t since_ms; /* loop time at which it came to its state; 0 = in an earlier life */
 	uint64_t seen_ms;  /* asked_ms of the last list that had it */
@@ -41,7 +50,8 @@ struct sandbox_wish {
 	bool is_secure;         /* give it an access token */
 	bool is_private;        /* ports need the traffic token */
 	json_t *metadata, *env; /* objects of strings */
-	json_t *network;        /* stored as given; enforced with egress */
+	json_t *network;        /* E2B's, or ours: checked by the caller */
+	const char *profile;    /* "name", "name@3"; NULL: the server's default */
 	json_t *extra;          /* further fields to be stored in spec and shown again */
 	uint64_t memory_max, disk_max, pids_max, cpu_milli;
 };

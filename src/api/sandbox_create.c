@@ -8,6 +8,7 @@
  *                                             |-----> sandbox_is_failed  FAILED
  *                                             `-----> (answer lost)      reconcile decides
  */
+#include "api/egress.h"
 #include "api/metrics.h"
 #include "api/sandbox_impl.h"
 #include "base/mem.h"
@@ -104,14 +105,33 @@ static char *dump_object(json_t *v)
 
 static int make_spec(const struct sandbox_wish *w, char **ret, struct err *err)
 {
-	json_t *spec = json_pack("{s:O*, s:O*, s:O*, s:I}", "env", w->env, "network", w->network,
-		"extra", w->extra, "timeoutMs", (json_int_t)w->timeout_ms);
+	json_t *spec = json_pack("{s:O*, s:O*, s:O*, s:I, s:s*}", "env", w->env, "network",
+		w->network, "extra", w->extra, "timeoutMs", (json_int_t)w->timeout_ms, "profile",
+		w->profile);
 	AUTO_FREE char *text = dump_object(spec);
 
 	json_decref(spec);
 	if (strlen(text) > SANDBOX_SPEC_MAX)
 		return err_set(err, E2BIG, "the request is too large to be kept");
 	*ret = TAKE_PTR(text);
+	return 0;
+}
+
+/* What it may reach, decided now: a profile that changes later changes new sandboxes. */
+static int make_policy(struct api *a, const char *tenant, const struct sandbox_wish *w,
+	struct store_sandbox *row, struct err *err)
+{
+	AUTO(policy_unref) struct policy *policy = NULL;
+	struct policy_wish p = {.profile = w->profile,
+		.network = w->network,
+		.tenant = tenant,
+		.is_closed = json_is_false(json_object_get(w->extra, "allowInternetAccess"))};
+	int r = api_policy_make(a, &p, &policy, err);
+
+	if (r < 0)
+		return r;
+	row->profile = mem_strdup(policy->name);
+	row->policy = policy_to_json(policy);
 	return 0;
 }
 
@@ -135,6 +155,8 @@ static int make_row(struct api *a, const char *tenant, const struct sandbox_wish
 
 	if (r == 0)
 		r = make_spec(w, &ret->spec, err);
+	if (r == 0)
+		r = make_policy(a, tenant, w, ret, err);
 	if (r < 0)
 		return r;
 	ret->tenant = mem_strdup(tenant);
@@ -310,6 +332,7 @@ void sandbox_ask_start(struct sandbox *sb)
 	m.spec.open_files = sb->api->config.open_files;
 	m.spec.allow_sudo = 1;
 	m.spec.want_loopback = 1;
+	m.spec.want_road = 1;
 	/* Nobody there to ask: reconcile comes back here once there is. */
 	if (warden_ask(sb->api->warden, &m, started, sb, &err) < 0)
 		return;
@@ -361,6 +384,7 @@ void sandbox_is_up(struct sandbox *sb, const struct warden_message *m)
 	}
 	sandbox_touch(sb);
 	sandbox_arm(sb);
+	api_egress_box(sb);
 	metrics_created(sb->api, (uint64_t)(api_now_unix_ms() - sb->row.made_ms));
 	tell_made(sb, NULL);
 }

@@ -4,6 +4,7 @@
  * How a sandbox ends: ENDING is durable (I2), what clients read breaks off, the guest's link is
  * closed, the warden kills and removes everything, the row is ENDED.
  */
+#include "api/egress.h"
 #include "api/metrics.h"
 #include "api/sandbox_impl.h"
 #include "base/mem.h"
@@ -68,6 +69,7 @@ void sandbox_kill(struct sandbox *sb, const char *actor, enum sandbox_reason rea
 	loop_timer_cancel(sb->api->loop, &sb->deadline);
 	sandbox_cut_streams(sb);
 	sandbox_link_close(sb);
+	api_egress_gone(sb);
 	sandbox_ask_stop(sb);
 }
 

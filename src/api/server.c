@@ -14,6 +14,7 @@
 
 #include "api/auth.h"
 #include "api/e2b/signature.h"
+#include "api/egress.h"
 #include "api/metrics.h"
 #include "api/sandbox_impl.h"
 #include "api/usage.h"
@@ -263,6 +264,8 @@ static int open_all(struct api *a, struct err *err)
 	if (r == 0)
 		r = sandboxes_create(a, err);
 	if (r == 0)
+		r = api_egress_create(a, err);
+	if (r == 0)
 		r = v1_create(a, err);
 	if (r == 0)
 		r = http_server_create(a->loop, api_handle, a, &a->http, err);
@@ -301,6 +304,7 @@ struct api *api_free(struct api *a)
 	a->http = http_server_free(a->http);
 	a->local = http_server_free(a->local);
 	a->warden = warden_client_free(a->warden);
+	api_egress_free(a);
 	/* What was asked is answered with "lost" behind the batch, by callbacks that need us. */
 	(void)loop_once(a->loop, 0, &ignored);
 	v1_free(a);

@@ -3,7 +3,9 @@
 #include "daemon/api_main.h"
 
 #include "api/api.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "core/profile_load.h"
 #include "daemon/confine.h"
 #include "daemon/log.h"
 
@@ -14,12 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#define LISTEN_MAX    40
-#define DRAIN_MS      5000
-#define KILL_ALL_MS   55000 /* below the supervisor's patience */
-#define READY_LOOK_MS 2
-#define HEAP_SPARE    (4 << 20) /* bytes */
+#define LISTEN_MAX      40
+#define DRAIN_MS        5000
+#define KILL_ALL_MS     55000 /* below the supervisor's patience */
+#define READY_LOOK_MS   2
+#define HEAP_SPARE      (4 << 20) /* bytes */
+#define POLICY_TEXT_MAX (1 << 20)
 
 struct role {
 	struct loop *loop;
@@ -28,7 +33,9 @@ struct role {
 	struct tls *tls;
 	int plain[LISTEN_MAX], secure[LISTEN_MAX];
 	size_t plain_n, secure_n;
-	int local, cert, key, ready; /* descriptors; -1: not given */
+	int local, cert, key, ready, policy, floor; /* descriptors; -1: not given */
+	char *policy_text, *floor_text;
+	struct profile_places places;
 	bool json_log;
 	bool is_draining;
 	struct loop_timer ready_look; /* is the api ready? */
@@ -82,6 +89,10 @@ static int take_number(struct role *r, const char *name, uint64_t n, struct err 
 		r->key = (int)n;
 	else if (strcmp(name, "--ready") == 0)
 		r->ready = (int)n;
+	else if (strcmp(name, "--policy") == 0)
+		r->policy = (int)n;
+	else if (strcmp(name, "--floor") == 0)
+		r->floor = (int)n;
 	else
 		return err_set(err, EINVAL, "unknown option '%s'", name);
 	return 0;
@@ -215,6 +226,41 @@ static int load_tls(struct role *r, struct err *err)
 	return q < 0 ? err_wrap(err, "--tls-cert, --tls-key") : 0;
 }
 
+/* What the supervisor wrote, whole. */
+static int read_text(int *fd, char **ret, struct err *err)
+{
+	struct stat st;
+	char *text;
+
+	if (*fd < 0)
+		return 0;
+	if (fstat(*fd, &st) < 0 || st.st_size > POLICY_TEXT_MAX)
+		return err_set(err, EINVAL, "a policy that is too long");
+	text = mem_must(calloc(1, (size_t)st.st_size + 1));
+	if (pread(*fd, text, (size_t)st.st_size, 0) != st.st_size) {
+		free(text);
+		return err_set(err, EIO, "a policy cannot be read");
+	}
+	closep(fd);
+	*ret = text;
+	return 0;
+}
+
+static int read_policies(struct role *r, struct err *err)
+{
+	const char *home = getenv("HOME");
+	int q = read_text(&r->policy, &r->policy_text, err);
+
+	if (q >= 0)
+		q = read_text(&r->floor, &r->floor_text, err);
+	r->config.policy = r->policy_text;
+	r->config.floor = r->floor_text;
+	/* A role of another user has no home of its own. */
+	profile_places_find(home && access(home, R_OK | X_OK) == 0 ? home : NULL, &r->places);
+	r->config.places = &r->places;
+	return q;
+}
+
 static int hear_signals(struct role *r, struct err *err)
 {
 	sigset_t set;
@@ -235,7 +281,12 @@ static int start(struct role *r, struct err *err)
 	if (q >= 0)
 		q = load_tls(r, err);
 	if (q >= 0)
-		q = confine_api(r->config.state, &has_landlock, err);
+		q = read_policies(r, err);
+	if (q >= 0) {
+		const char *const profiles[] = {r->places.user, r->places.site, r->places.shipped};
+
+		q = confine_api(r->config.state, profiles, 3, &has_landlock, err);
+	}
 	if (q >= 0 && !has_landlock)
 		role_log(ROLE_LOG_WARN, "confine", "missing", "landlock");
 	/* From here on nothing is trusted: not the store, not the warden, not a client. */
@@ -251,7 +302,8 @@ static int start(struct role *r, struct err *err)
 
 int api_main(int argc, char **argv)
 {
-	struct role r = {.local = -1, .cert = -1, .key = -1, .ready = -1};
+	struct role r = {
+		.local = -1, .cert = -1, .key = -1, .ready = -1, .policy = -1, .floor = -1};
 	struct err err = {0};
 	int q = parse(argc, argv, &r, &err);
 
@@ -272,5 +324,8 @@ int api_main(int argc, char **argv)
 	r.tls = tls_free(r.tls);
 	r.loop = loop_free(r.loop);
 	closep(&r.ready);
+	profile_places_done(&r.places);
+	free(r.policy_text);
+	free(r.floor_text);
 	return q < 0 ? 1 : 0;
 }

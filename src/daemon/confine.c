@@ -67,7 +67,8 @@ static int allow_all(int ruleset, const struct right *rights, size_t n, struct e
 	return r;
 }
 
-static int enter_landlock(const char *state, struct err *err)
+static int enter_landlock(
+	const char *state, const char *const *profiles, size_t profiles_n, struct err *err)
 {
 	AUTO_FD int ruleset = landlock_open(false, err); /* webhooks connect */
 	int r = ruleset;
@@ -79,6 +80,10 @@ static int enter_landlock(const char *state, struct err *err)
 		AUTO_FREE char *path = text_format("%s/%s", state, state_rights[i].path);
 
 		r = allow(ruleset, path, state_rights[i].access, err);
+	}
+	for (size_t i = 0; r >= 0 && i < profiles_n; i++) {
+		if (profiles[i])
+			r = allow(ruleset, profiles[i], LANDLOCK_READ, err);
 	}
 	return r < 0 ? r : landlock_enter(ruleset, err);
 }
@@ -140,13 +145,14 @@ static int give_up(struct err *err)
 	return r;
 }
 
-int confine_api(const char *state, bool *ret_has_landlock, struct err *err)
+int confine_api(const char *state, const char *const *profiles, size_t profiles_n,
+	bool *ret_has_landlock, struct err *err)
 {
 	int r = give_up(err);
 
 	*ret_has_landlock = landlock_abi() > 0;
 	if (r >= 0 && *ret_has_landlock)
-		r = enter_landlock(state, err);
+		r = enter_landlock(state, profiles, profiles_n, err);
 	return r < 0 ? err_wrap(err, "confine") : 0;
 }
 

@@ -11,9 +11,14 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* *ret_has_landlock: whether the second wall stands. */
-int confine_api(const char *state, bool *ret_has_landlock, struct err *err);
+/*
+ * profiles: directories of profiles that requests may name; NULL entries are left out.
+ * *ret_has_landlock: whether the second wall stands.
+ */
+int confine_api(const char *state, const char *const *profiles, size_t profiles_n,
+	bool *ret_has_landlock, struct err *err);
 
 /* What the egress role was told to use; NULL: nothing of the kind. */
 struct confine_egress {

@@ -88,7 +88,7 @@ static struct role_box *box_new(struct egress_role *e, const struct control_box 
 static void box_wait(struct egress_role *e, struct role_box *b, const struct control_box *c,
 	struct policy *take_policy, uint64_t number)
 {
-	bool is_asked = b->policy != NULL;
+	bool is_new = b->policy == NULL;
 
 	b->policy = policy_unref(b->policy);
 	b->policy = take_policy;
@@ -96,7 +96,7 @@ static void box_wait(struct egress_role *e, struct role_box *b, const struct con
 	b->limits = c->limits ? mem_strdup(c->limits) : NULL;
 	b->expires_ms = c->expires_ms;
 	b->number = number;
-	if (!is_asked)
+	if (is_new)
 		role_road_want(e, b);
 }
 

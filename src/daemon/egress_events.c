@@ -41,6 +41,7 @@ struct role_events {
 	TAILQ_HEAD(, open_ask) asks;
 	size_t asks_n;
 	struct loop_timer timer;
+	uint64_t flushed_ms;
 };
 
 static bool is_same(
@@ -102,6 +103,16 @@ static void arm(struct role_events *v)
 	loop_timer_set(v->role->loop, &v->timer, due > now ? due - now : 0);
 }
 
+/* The first refusal after a while goes out at once: a command's result is to carry it. */
+static uint64_t due_of(const struct role_events *v, enum control_op op)
+{
+	uint64_t now = loop_now_ms(v->role->loop);
+
+	if (op == CONTROL_ALLOWED)
+		return now + ALLOWED_MS;
+	return now - v->flushed_ms >= SOON_MS ? now : v->flushed_ms + SOON_MS;
+}
+
 static void add(struct role_events *v, enum control_op op, const char *box, const struct denial *d,
 	uint64_t up, uint64_t down)
 {
@@ -125,7 +136,7 @@ static void add(struct role_events *v, enum control_op op, const char *box, cons
 	t->d.count = 1; /* of those not told yet */
 	t->up = up;
 	t->down = down;
-	t->due_ms = loop_now_ms(v->role->loop) + (op == CONTROL_DENIED ? SOON_MS : ALLOWED_MS);
+	t->due_ms = due_of(v, op);
 	TAILQ_INSERT_TAIL(&v->waits, t, link);
 	v->waits_n++;
 	arm(v);
@@ -155,6 +166,7 @@ static void flush(struct role_events *v, uint64_t until_ms)
 {
 	struct told *t = TAILQ_FIRST(&v->waits), *next;
 
+	v->flushed_ms = loop_now_ms(v->role->loop);
 	for (; t && may_send(v); t = next) {
 		next = TAILQ_NEXT(t, link);
 		if (t->due_ms > until_ms)

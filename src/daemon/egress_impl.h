@@ -20,6 +20,7 @@ struct role_box { /* a box as its owner named it */
 	char owner[64];
 	uint64_t seen;     /* the connection that named it last */
 	bool has_road;     /* it is in the engine */
+	bool is_asked;     /* the warden is asked for it */
 	bool want_allowed; /* by request, not only by destination */
 	/* Until the road is there: */
 	struct policy *policy;

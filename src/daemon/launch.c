@@ -3,6 +3,7 @@
 #include "daemon/launch.h"
 
 #include "base/mem.h"
+#include "core/profile_load.h"
 #include "core/programs.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PEM_MAX (1 << 20)
@@ -39,13 +41,84 @@ static int make_env(struct launch *l, struct err *err)
 	return r;
 }
 
+/* A text for a role, sealed: nothing can change under the reader. */
+static int text_fd(const char *name, const char *text, struct err *err)
+{
+	AUTO_FD int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	size_t n = strlen(text);
+
+	if (fd < 0 || write(fd, text, n) != (ssize_t)n ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) <
+			0)
+		return err_sys(err, "%s", name);
+	return TAKE_FD(fd);
+}
+
+static int policy_fd(const struct policy *p, struct err *err)
+{
+	AUTO_FREE char *json = policy_to_json(p);
+
+	return text_fd("bawn-policy", json, err);
+}
+
+/* By us, who may read the operator's files: a slip of the pen is told at once, and nothing starts. */
+static int read_profile(const char *what, int *ret, struct err *err)
+{
+	const struct profile_source source = {.cwd = "/"};
+	struct profile_places places;
+	struct profile profile = {0};
+	int r;
+
+	profile_places_find(geteuid() == 0 ? NULL : getenv("HOME"), &places);
+	r = profile_load(what, &places, &source, NULL, &profile, err);
+	profile_places_done(&places);
+	if (r >= 0)
+		r = policy_fd(profile.policy, err);
+	if (r >= 0)
+		*ret = r;
+	profile_done(&profile);
+	return r < 0 ? err_wrap(err, "--profile") : 0;
+}
+
+static int read_floor(const char *file, int *ret, struct err *err)
+{
+	AUTO(policy_unref) struct policy *floor = NULL;
+	int r = profile_load_floor(file ? file : PROFILE_FLOOR_FILE, &floor, err);
+
+	if (r == -ENOENT && !file) {
+		*err = (struct err){0};
+		return 0; /* no operator's floor on this machine */
+	}
+	if (r >= 0)
+		r = policy_fd(floor, err);
+	if (r >= 0)
+		*ret = r;
+	return r < 0 ? err_wrap(err, "--floor") : 0;
+}
+
+static int read_policies(
+	const struct serve_options *o, int *ret_policy, int *ret_floor, struct err *err)
+{
+	AUTO_FD int policy = -EBADF;
+	int r = o->profile ? read_profile(o->profile, &policy, err) : 0;
+
+	if (r >= 0)
+		r = read_floor(o->floor, ret_floor, err);
+	if (r >= 0)
+		*ret_policy = TAKE_FD(policy);
+	return r;
+}
+
 int launch_init(struct launch *l, struct err *err)
 {
 	int r = programs_bawnd(&l->bawnd, err);
 
-	l->cert = l->key = -EBADF;
-	l->local.fd = l->warden.fd = -EBADF;
+	l->cert = l->key = l->policy = l->floor = -EBADF;
+	l->local.fd = l->warden.fd = l->egress.fd = -EBADF;
 	l->ids = state_api_ids();
+	l->egress_ids = state_egress_ids();
+	if (r >= 0)
+		r = read_policies(&l->options, &l->policy, &l->floor, err);
 	return r < 0 ? r : make_env(l, err);
 }
 
@@ -120,13 +193,20 @@ int launch_listen(struct launch *l, struct err *err)
 {
 	AUTO_FREE char *local = text_format("%s/run/api.sock", l->options.state);
 	AUTO_FREE char *warden = text_format("%s/run/warden.sock", l->options.state);
+	AUTO_FREE char *egress = text_format("%s/run/egress.sock", l->options.state);
+	const gid_t nobody = (gid_t)-1;
+	bool is_alone = l->egress_ids.uid == l->ids.uid;
 	int r = open_all(l, err);
 
 	if (r >= 0)
-		r = listener_private(local, SOCK_STREAM, geteuid(), &l->local, err);
-	/* Only the api role may ask the warden. */
+		r = listener_private(local, SOCK_STREAM, geteuid(), nobody, &l->local, err);
+	/* Only the api role may ask the warden; the egress role, which it knows, for roads alone. */
 	if (r >= 0)
-		r = listener_private(warden, SOCK_SEQPACKET, l->ids.uid, &l->warden, err);
+		r = listener_private(warden, SOCK_SEQPACKET, l->ids.uid,
+			is_alone ? nobody : l->egress_ids.gid, &l->warden, err);
+	/* Only the api role says what boxes may do. */
+	if (r >= 0)
+		r = listener_private(egress, SOCK_STREAM, l->ids.uid, nobody, &l->egress, err);
 	return r < 0 ? r : read_tls(&l->options, &l->cert, &l->key, err);
 }
 
@@ -187,16 +267,30 @@ static int move_listeners(struct launch *l, struct serve_options *fresh, struct 
 	return r;
 }
 
-int launch_reload(struct launch *l, int argc, char **argv, struct err *err)
+static bool is_other(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) != 0 : a != b;
+}
+
+/* Does the egress role have to be started again for these? */
+static bool is_other_egress(const struct serve_options *a, const struct serve_options *b)
+{
+	return is_other(a->resolver, b->resolver) || is_other(a->upstream_ca, b->upstream_ca) ||
+	       is_other(a->upstream_proxy, b->upstream_proxy) || is_other(a->no_proxy, b->no_proxy);
+}
+
+int launch_reload(struct launch *l, int argc, char **argv, bool *ret_is_egress, struct err *err)
 {
 	struct serve_options fresh = {0};
-	AUTO_FD int cert = -EBADF, key = -EBADF;
+	AUTO_FD int cert = -EBADF, key = -EBADF, policy = -EBADF, floor = -EBADF;
 	int r = serve_options_parse(argc, argv, &fresh, err);
 
 	if (r >= 0 && strcmp(fresh.state, l->options.state) != 0)
 		r = err_set(err, EINVAL, "the state directory cannot change while serving");
 	if (r >= 0)
 		r = read_tls(&fresh, &cert, &key, err);
+	if (r >= 0)
+		r = read_policies(&fresh, &policy, &floor, err);
 	if (r >= 0)
 		r = move_listeners(l, &fresh, err);
 	if (r < 0) {
@@ -207,6 +301,11 @@ int launch_reload(struct launch *l, int argc, char **argv, struct err *err)
 	closep(&l->key);
 	l->cert = TAKE_FD(cert);
 	l->key = TAKE_FD(key);
+	closep(&l->policy);
+	closep(&l->floor);
+	l->policy = TAKE_FD(policy);
+	l->floor = TAKE_FD(floor);
+	*ret_is_egress = is_other_egress(&l->options, &fresh);
 	serve_options_done(&l->options);
 	l->options = fresh;
 	return 0;
@@ -218,8 +317,11 @@ void launch_done(struct launch *l)
 		listener_close(&l->listeners[i]);
 	listener_close(&l->local);
 	listener_close(&l->warden);
+	listener_close(&l->egress);
 	closep(&l->cert);
 	closep(&l->key);
+	closep(&l->policy);
+	closep(&l->floor);
 	strv_done(&l->env);
 	free(l->bawnd);
 	serve_options_done(&l->options);
@@ -275,6 +377,10 @@ static void api_words(const struct launch *l, struct words *w)
 		word_fd(w, "--cert", l->cert);
 		word_fd(w, "--key", l->key);
 	}
+	if (l->policy >= 0)
+		word_fd(w, "--policy", l->policy);
+	if (l->floor >= 0)
+		word_fd(w, "--floor", l->floor);
 	if (o->domain) {
 		word(w, "--domain");
 		word(w, o->domain);
@@ -345,11 +451,88 @@ pid_t launch_warden(const struct launch *l, struct err *err)
 	word(&w, "--state");
 	word(&w, l->options.state);
 	word_number(&w, "--api-uid", l->ids.uid);
+	word_number(&w, "--egress-uid", l->egress_ids.uid);
 	word_number(&w, "--spares", l->options.spares);
 	if (l->options.json_log)
 		word(&w, "--json-log");
 	w.fds[w.fds_n++] = l->warden.fd;
 	return start(l, &w, "/proc/self/exe", NULL, err);
+}
+
+static void word_text(struct words *w, const char *name, const char *text)
+{
+	if (!text)
+		return;
+	word(w, name);
+	word(w, text);
+}
+
+static void egress_words(const struct launch *l, struct words *w)
+{
+	const struct serve_options *o = &l->options;
+	AUTO_FREE char *ca = text_format("%s/ca", o->state);
+	AUTO_FREE char *secrets = text_format("%s/secrets", o->state);
+
+	word(w, "bawnd");
+	word(w, "role-egress");
+	word_text(w, "--ca", ca);
+	word_text(w, "--secrets", secrets);
+	word_text(w, "--upstream-ca", o->upstream_ca);
+	word_text(w, "--resolver", o->resolver);
+	word_text(w, "--no-proxy", o->no_proxy);
+	if (o->json_log)
+		word(w, "--json-log");
+}
+
+pid_t launch_egress(const struct launch *l, int *ret_ready, struct err *err)
+{
+	AUTO_FREE char *warden = text_format("%s/run/warden.sock", l->options.state);
+	AUTO_FD int ours = -EBADF, theirs = -EBADF, proxy = -EBADF;
+	struct words w = {.err = err};
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_sys(err, "pipe");
+	ours = ends[0];
+	theirs = ends[1];
+	egress_words(l, &w);
+	word_text(&w, "--warden", warden);
+	word_fd(&w, "--control", l->egress.fd);
+	word_fd(&w, "--ready", theirs);
+	if (l->options.upstream_proxy) {
+		/* The URL may hold a password, and a command line is everybody's to read. */
+		proxy = text_fd("bawn-proxy", l->options.upstream_proxy, err);
+		if (proxy < 0) {
+			strv_done(&w.argv);
+			return proxy;
+		}
+		word_fd(&w, "--upstream-proxy-fd", proxy);
+	}
+	pid = start(l, &w, l->bawnd, &l->egress_ids, err);
+	if (pid >= 0)
+		*ret_ready = TAKE_FD(ours);
+	return pid;
+}
+
+int launch_make_ca(const struct launch *l, struct err *err)
+{
+	struct words w = {.err = err};
+	int status = 0;
+	pid_t pid;
+
+	egress_words(l, &w);
+	word(&w, "--make-ca");
+	pid = start(l, &w, l->bawnd, &l->egress_ids, err);
+	if (pid < 0)
+		return pid;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_sys(err, "wait for the certificate authority");
+	if (status != 0)
+		return err_set(err, EIO, "the certificate authority in '%s/ca' cannot be made",
+			l->options.state);
+	return 0;
 }
 
 char *launch_addresses(const struct launch *l, const char *end)

@@ -203,15 +203,17 @@ static int remove_stale(const char *path, struct err *err)
 	return unlink(path) < 0 ? err_sys(err, "remove the old socket") : 0;
 }
 
-int listener_private(const char *path, int type, uid_t owner, struct listener *ret, struct err *err)
+int listener_private(
+	const char *path, int type, uid_t owner, gid_t group, struct listener *ret, struct err *err)
 {
+	bool is_shared = group != (gid_t)-1;
 	int r;
 
 	(void)unlink(path);
-	r = bind_unix(path, type, 0600, ret, err);
+	r = bind_unix(path, type, is_shared ? 0660 : 0600, ret, err);
 	if (r < 0)
 		return r;
-	if (owner != geteuid() && lchown(path, owner, (gid_t)owner) < 0) {
+	if (owner != geteuid() && lchown(path, owner, is_shared ? group : (gid_t)owner) < 0) {
 		r = err_sys(err, "give '%s' to user %u", path, owner);
 		listener_close(ret);
 		return r;

@@ -52,7 +52,8 @@ static int take_file(struct serve_options *o, const char *name, const char *valu
 {
 	char **field = strcmp(name, "state") == 0      ? &o->state
 		       : strcmp(name, "tls-cert") == 0 ? &o->tls_cert
-						       : &o->tls_key;
+		       : strcmp(name, "tls-key") == 0  ? &o->tls_key
+						       : &o->upstream_ca;
 
 	return take_path(field, value, err);
 }
@@ -136,6 +137,37 @@ static int take_cpus(struct serve_options *o, const char *name, const char *valu
 	return 0;
 }
 
+/* A profile is a name, or a file if there is a slash in it. */
+static int take_profile(
+	struct serve_options *o, const char *name, const char *value, struct err *err)
+{
+	char **field = strcmp(name, "profile") == 0 ? &o->profile : &o->floor;
+
+	if (strchr(value, '/'))
+		return take_path(field, value, err);
+	if (!*value || strlen(value) > 63)
+		return err_set(err, EINVAL, "accepted: the name of a profile, or a file");
+	free(*field);
+	*field = mem_strdup(value);
+	return 0;
+}
+
+static int take_road(struct serve_options *o, const char *name, const char *value, struct err *err)
+{
+	char **field = strcmp(name, "resolver") == 0   ? &o->resolver
+		       : strcmp(name, "no-proxy") == 0 ? &o->no_proxy
+						       : &o->upstream_proxy;
+
+	if (strlen(value) > 1000)
+		return err_set(err, E2BIG, "at most 1000 characters");
+	if (field == &o->upstream_proxy && *value && !text_starts(value, "http://") &&
+		!text_starts(value, "https://") && !text_starts(value, "socks5://"))
+		return err_set(err, EINVAL, "accepted: http://… or socks5://…");
+	free(*field);
+	*field = *value ? mem_strdup(value) : NULL;
+	return 0;
+}
+
 static const struct setting settings[] = {
 	{NULL, NULL, "Where", NULL},
 	{"listen", "ADDR:PORT",
@@ -159,6 +191,18 @@ static const struct setting settings[] = {
 	{"open-files", "N", "open files per process (65536)", take_count},
 	{"max-sandboxes", "N", "running at once (2000)", take_count},
 	{"spares", "N", "kept up for whoever asks next (2; 0: none)", take_spares},
+	{NULL, NULL, "The road out", NULL},
+	{"profile", "NAME", "what a sandbox may reach unless it says (locked: nothing)",
+		take_profile},
+	{"floor", "FILE", "what no sandbox may go beyond, whatever its profile says", take_profile},
+	{"resolver", "LIST", "who looks names up, such as 10.0.0.2,[::1]:5353 (the system's)",
+		take_road},
+	{"upstream-proxy", "URL",
+		"go through this proxy: http://[USER:PASSWORD@]HOST:PORT or socks5://…; with\n"
+		"a password put it into the config file",
+		take_road},
+	{"no-proxy", "LIST", "reach these names and networks without it", take_road},
+	{"upstream-ca", "FILE", "roots to verify servers by, instead of the system's", take_file},
 	{NULL, NULL, "How", NULL},
 	{"kill-on-exit", NULL, "end all sandboxes with the server; by default they stay up",
 		take_switch},
@@ -351,6 +395,12 @@ void serve_options_done(struct serve_options *o)
 	free(o->domain);
 	free(o->tls_cert);
 	free(o->tls_key);
+	free(o->profile);
+	free(o->floor);
+	free(o->resolver);
+	free(o->upstream_ca);
+	free(o->upstream_proxy);
+	free(o->no_proxy);
 	*o = (struct serve_options){0};
 }
 

@@ -33,6 +33,11 @@ struct serve_options {
 	uint64_t memory, disk, pids, cpu_milli, open_files; /* of each sandbox */
 	uint64_t spares;    /* sandboxes kept up for whoever asks next */
 	uint64_t sandboxes; /* running at once */
+	/* The road out; NULL: not given. */
+	char *profile, *floor; /* names or absolute files */
+	char *resolver;        /* "10.0.0.2,[::1]:5353" */
+	char *upstream_ca;     /* file, absolute */
+	char *upstream_proxy, *no_proxy;
 	bool want_help;
 };
 

@@ -39,7 +39,8 @@ static bool find_user(const char *name, struct state_ids *ret)
 	return false;
 }
 
-struct state_ids state_api_ids(void)
+/* The ids of user `name`, or `number` for both. */
+static struct state_ids role_ids(const char *name, uid_t number)
 {
 	struct state_ids ids = {geteuid(), getegid()};
 	AUTO_FD int map = -EBADF;
@@ -53,11 +54,21 @@ struct state_ids state_api_ids(void)
 	map = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
 	if (map < 0 || read(map, text, sizeof(text) - 1) <= 0 || text_scan_u64(&s, &inside) < 0 ||
 		text_scan_u64(&s, &outside) < 0 || text_scan_u64(&s, &count) < 0 ||
-		inside + count <= STATE_API_UID)
+		inside + count <= number)
 		return ids;
-	if (!find_user("bawn", &ids))
-		ids = (struct state_ids){STATE_API_UID, STATE_API_UID};
+	if (!find_user(name, &ids))
+		ids = (struct state_ids){number, number};
 	return ids;
+}
+
+struct state_ids state_api_ids(void)
+{
+	return role_ids("bawn", STATE_API_UID);
+}
+
+struct state_ids state_egress_ids(void)
+{
+	return role_ids("bawn-egress", STATE_EGRESS_UID);
 }
 
 static int make_parents(const char *path, struct err *err)
@@ -104,22 +115,23 @@ static int make_boxes(const char *state, const struct state_ids *self, struct er
 	return make(state, "boxes", 0711, self, err);
 }
 
-/* Every directory above must let the api role through; it is nobody's group. */
-static int check_reach(const char *state, const struct state_ids *api, struct err *err)
+/* Every directory above must let a role through; it is nobody's group. */
+static int check_reach(
+	const char *state, const char *role, const struct state_ids *ids, struct err *err)
 {
 	AUTO_FREE char *part = text_format("%s/", state);
 	struct stat st;
 
-	if (api->uid == geteuid())
+	if (ids->uid == geteuid())
 		return 0;
 	for (char *s = strchr(part + 1, '/'); s; s = strchr(s + 1, '/')) {
 		*s = '\0';
 		if (stat(part, &st) < 0)
 			return err_sys(err, "stat '%s'", part);
-		if (!(st.st_mode & S_IXOTH) && st.st_uid != api->uid) {
+		if (!(st.st_mode & S_IXOTH) && st.st_uid != ids->uid) {
 			(void)err_set(err, EACCES,
-				"user %u, as whom the api role runs, cannot pass through '%s'",
-				api->uid, part);
+				"user %u, as whom the %s role runs, cannot pass through '%s'",
+				ids->uid, role, part);
 			return err_hint(err, "chmod o+x '%s', or choose another --state", part);
 		}
 		*s = '/';
@@ -142,7 +154,8 @@ static int check_owner(const char *state, struct err *err)
 	return err_hint(err, "chown root '%s' and chmod go-w it, or choose another --state", state);
 }
 
-int state_prepare(const char *state, const struct state_ids *api, struct err *err)
+int state_prepare(const char *state, const struct state_ids *api, const struct state_ids *egress,
+	struct err *err)
 {
 	const struct state_ids self = {geteuid(), getegid()};
 	struct stat st;
@@ -155,7 +168,7 @@ int state_prepare(const char *state, const struct state_ids *api, struct err *er
 		r = check_owner(state, err);
 	if (r >= 0 && api->uid != self.uid && stat(state, &st) == 0 && st.st_uid == self.uid &&
 		!(st.st_mode & S_IXOTH) && chmod(state, (st.st_mode & 07777) | S_IXOTH) < 0)
-		r = err_sys(err, "let the api role into '%s'", state);
+		r = err_sys(err, "let the roles into '%s'", state);
 	if (r >= 0)
 		r = make(state, "run", 0755, &self, err);
 	if (r >= 0)
@@ -164,7 +177,13 @@ int state_prepare(const char *state, const struct state_ids *api, struct err *er
 		r = make_boxes(state, &self, err);
 	if (r >= 0)
 		r = make(state, "templates", 0700, &self, err);
-	return r < 0 ? r : check_reach(state, api, err);
+	if (r >= 0)
+		r = make(state, "ca", 0700, egress, err);
+	if (r >= 0)
+		r = make(state, "secrets", 0700, egress, err);
+	if (r >= 0)
+		r = check_reach(state, "api", api, err);
+	return r < 0 ? r : check_reach(state, "egress", egress, err);
 }
 
 int state_enter_db(const char *state, char **ret_dir, struct err *err)
@@ -175,7 +194,8 @@ int state_enter_db(const char *state, char **ret_dir, struct err *err)
 
 	/* What a server made is left as it is: it may run as another user than we would choose. */
 	if (stat(dir, &st) < 0) {
-		int r = state_prepare(state, &ids, err);
+		const struct state_ids egress = state_egress_ids();
+		int r = state_prepare(state, &ids, &egress, err);
 
 		if (r < 0)
 			return r;

@@ -8,6 +8,8 @@
  *   <state>/db         0700  the store; belongs to the api role
  *   <state>/boxes      0711  one directory per sandbox; belongs to the warden; maybe a link
  *   <state>/templates  0700  what sandboxes start from; who could open one could lock it
+ *   <state>/ca         0700  the certificate authority; belongs to the egress role
+ *   <state>/secrets    0700  the key that secrets are sealed with; belongs to the egress role
  *
  * Runs in: the supervisor.
  */
@@ -16,22 +18,25 @@
 #include <sys/types.h>
 
 /*
- * As whom the api role runs when we are root: the user `bawn` of /etc/passwd, else a number
- * that nobody has. Rootless: ourselves.
+ * As whom the api and egress roles run when we are root: the users `bawn` and `bawn-egress` of
+ * /etc/passwd, else numbers that nobody has. Rootless: ourselves.
  */
-#define STATE_API_UID 0x6fff0001u
+#define STATE_API_UID    0x6fff0001u
+#define STATE_EGRESS_UID 0x6fff0002u
 
 struct state_ids {
 	uid_t uid;
 	gid_t gid;
 };
 struct state_ids state_api_ids(void);
+struct state_ids state_egress_ids(void);
 
 /*
- * Make what is missing and set owners and modes. -EACCES with a hint if the api role could not
+ * Make what is missing and set owners and modes. -EACCES with a hint if a role could not
  * reach it; -EPERM if we are root and somebody else may write to the directory.
  */
-int state_prepare(const char *state, const struct state_ids *api, struct err *err);
+int state_prepare(const char *state, const struct state_ids *api, const struct state_ids *egress,
+	struct err *err);
 
 /*
  * For `bawn key`, which works beside a server and before there ever was one: make the

@@ -21,7 +21,7 @@
 
 #define DRAIN_MS    7000  /* the api role gives itself 5 s */
 #define KILL_ALL_MS 60000 /* --kill-on-exit: time to end the sandboxes */
-#define WARDEN_MS   5000
+#define REST_MS     5000
 #define EXIT_FAILED 125
 #define NEVER       UINT64_MAX
 
@@ -29,7 +29,7 @@ enum phase {
 	SERVING,
 	RELOADING,
 	STOPPING_API,
-	STOPPING_WARDEN,
+	STOPPING_REST,
 	STOPPED,
 };
 
@@ -47,7 +47,7 @@ struct supervisor {
 	int argc;
 	char **argv;
 	struct launch launch;
-	struct role api, warden;
+	struct role api, warden, egress;
 	enum phase phase;
 	uint64_t phase_end_ms; /* then it is no longer asked but killed; NEVER: no end */
 	bool is_announced;     /* READY=1 was said */
@@ -71,8 +71,9 @@ static void start_role(struct supervisor *s, struct role *r)
 	closep(&r->ready);
 	r->is_ready = false;
 	r->started_ms = now_ms();
-	r->pid = r == &s->api ? launch_api(&s->launch, &r->ready, &err)
-			      : launch_warden(&s->launch, &err);
+	r->pid = r == &s->api      ? launch_api(&s->launch, &r->ready, &err)
+		 : r == &s->egress ? launch_egress(&s->launch, &r->ready, &err)
+				   : launch_warden(&s->launch, &err);
 	if (r->pid < 0) {
 		r->pid = 0;
 		r->start_at_ms = now_ms() + role_backoff_next(&r->backoff, 0, false);
@@ -96,11 +97,12 @@ static void enter(struct supervisor *s, enum phase phase, uint64_t time_ms)
 	s->phase_end_ms = time_ms == NEVER ? NEVER : now_ms() + time_ms;
 }
 
-static void stop_warden(struct supervisor *s)
+static void stop_rest(struct supervisor *s)
 {
-	enter(s, STOPPING_WARDEN, WARDEN_MS);
+	enter(s, STOPPING_REST, REST_MS);
 	ask(&s->warden, SIGTERM);
-	if (s->warden.pid == 0)
+	ask(&s->egress, SIGTERM);
+	if (s->warden.pid == 0 && s->egress.pid == 0)
 		enter(s, STOPPED, NEVER);
 }
 
@@ -111,34 +113,40 @@ static void stop(struct supervisor *s)
 		role_log(ROLE_LOG_WARN, "stopping-now");
 		ask(&s->api, SIGKILL);
 		ask(&s->warden, SIGKILL);
+		ask(&s->egress, SIGKILL);
 		return;
 	}
 	notify_send("STOPPING=1");
 	role_log(ROLE_LOG_INFO, "stopping", "sandboxes",
 		s->launch.options.kill_on_exit ? "killed" : "kept");
 	s->api.start_at_ms = NEVER;
+	s->egress.start_at_ms = NEVER;
 	/* --kill-on-exit is carried out by the api role through the warden: that one must be up. */
 	if (!s->launch.options.kill_on_exit)
 		s->warden.start_at_ms = NEVER;
 	enter(s, STOPPING_API, s->launch.options.kill_on_exit ? KILL_ALL_MS : DRAIN_MS);
 	ask(&s->api, SIGTERM);
 	if (s->api.pid == 0)
-		stop_warden(s);
+		stop_rest(s);
 }
 
 static void reload(struct supervisor *s)
 {
+	bool is_egress = false;
 	struct err err = {0};
 
 	if (s->phase > RELOADING)
 		return;
-	if (launch_reload(&s->launch, s->argc, s->argv, &err) < 0) {
+	if (launch_reload(&s->launch, s->argc, s->argv, &is_egress, &err) < 0) {
 		role_log(ROLE_LOG_ERROR, "reload-refused", "error", err.msg);
 		return;
 	}
 	notify_reloading();
 	role_log(ROLE_LOG_INFO, "reloading");
 	role_log_init("supervisor", s->launch.options.json_log);
+	/* Connections of sandboxes are cut by this: only for what concerns them. */
+	if (is_egress)
+		ask(&s->egress, SIGTERM);
 	if (s->phase == RELOADING)
 		return; /* the role that comes next will have them */
 	enter(s, RELOADING, DRAIN_MS);
@@ -170,9 +178,10 @@ static void ended(struct supervisor *s, struct role *r, int status)
 		enter(s, SERVING, NEVER);
 		r->start_at_ms = 0;
 	} else if (r == &s->api && s->phase == STOPPING_API) {
-		stop_warden(s);
-	} else if (r == &s->warden && s->phase == STOPPING_WARDEN) {
-		enter(s, STOPPED, NEVER);
+		stop_rest(s);
+	} else if (r != &s->api && s->phase == STOPPING_REST) {
+		if (s->warden.pid == 0 && s->egress.pid == 0)
+			enter(s, STOPPED, NEVER);
 	} else if (s->phase < STOPPING_API || (r == &s->warden && s->phase == STOPPING_API &&
 						      s->launch.options.kill_on_exit)) {
 		r->start_at_ms = now_ms() + role_backoff_next(&r->backoff, lived, r->is_ready);
@@ -189,6 +198,8 @@ static void reap(struct supervisor *s)
 			ended(s, &s->api, status);
 		else if (pid == s->warden.pid)
 			ended(s, &s->warden, status);
+		else if (pid == s->egress.pid)
+			ended(s, &s->egress, status);
 	}
 }
 
@@ -215,10 +226,10 @@ static void hear_ready(struct supervisor *s, struct role *r)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	closep(&r->ready);
-	if (n == 1) {
+	if (n == 1)
 		r->is_ready = true;
+	if (n == 1 && r == &s->api)
 		announce(s);
-	}
 }
 
 static void hear_signal(struct supervisor *s)
@@ -239,14 +250,24 @@ static void tick(struct supervisor *s)
 	uint64_t now = now_ms();
 
 	if (now >= s->phase_end_ms) {
-		const struct role *late = s->phase == STOPPING_WARDEN ? &s->warden : &s->api;
+		bool is_rest = s->phase == STOPPING_REST;
 
-		role_log(ROLE_LOG_WARN, "too-slow", "what", late->name);
-		ask(late, SIGKILL);
+		role_log(ROLE_LOG_WARN, "too-slow", "what",
+			!is_rest            ? s->api.name
+			: s->warden.pid > 0 ? s->warden.name
+					    : s->egress.name);
+		if (is_rest) {
+			ask(&s->warden, SIGKILL);
+			ask(&s->egress, SIGKILL);
+		} else {
+			ask(&s->api, SIGKILL);
+		}
 		s->phase_end_ms = NEVER;
 	}
 	if (now >= s->warden.start_at_ms)
 		start_role(s, &s->warden);
+	if (now >= s->egress.start_at_ms)
+		start_role(s, &s->egress);
 	if (now >= s->api.start_at_ms)
 		start_role(s, &s->api);
 }
@@ -259,20 +280,25 @@ static int wait_ms(const struct supervisor *s)
 		due = s->api.start_at_ms;
 	if (s->warden.start_at_ms < due)
 		due = s->warden.start_at_ms;
+	if (s->egress.start_at_ms < due)
+		due = s->egress.start_at_ms;
 	return due == NEVER ? -1 : due <= now ? 0 : (int)(due - now);
 }
 
 static void run(struct supervisor *s)
 {
 	while (s->phase != STOPPED) {
-		struct pollfd fds[2] = {{.fd = s->signals, .events = POLLIN}};
+		struct pollfd fds[3] = {{.fd = s->signals, .events = POLLIN}};
 
 		tick(s); /* may start the role: its pipe is there only now */
 		fds[1] = (struct pollfd){.fd = s->api.ready, .events = POLLIN};
-		if (poll(fds, 2, wait_ms(s)) < 0 && errno != EINTR)
+		fds[2] = (struct pollfd){.fd = s->egress.ready, .events = POLLIN};
+		if (poll(fds, 3, wait_ms(s)) < 0 && errno != EINTR)
 			break;
 		if (fds[1].revents)
 			hear_ready(s, &s->api);
+		if (fds[2].revents)
+			hear_ready(s, &s->egress);
 		if (fds[0].revents)
 			hear_signal(s);
 	}
@@ -307,12 +333,15 @@ static int prepare(struct supervisor *s, struct err *err)
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	s->signals = r = take_signals(err);
 	if (r >= 0)
-		r = state_prepare(s->launch.options.state, &s->launch.ids, err);
+		r = state_prepare(
+			s->launch.options.state, &s->launch.ids, &s->launch.egress_ids, err);
 	if (r >= 0)
 		s->lock = r = state_lock(s->launch.options.state, err);
 	if (r >= 0)
 		r = state_place_boxes(s->launch.options.state, err);
-	return r < 0 ? r : launch_listen(&s->launch, err);
+	if (r >= 0)
+		r = launch_listen(&s->launch, err);
+	return r < 0 ? r : launch_make_ca(&s->launch, err);
 }
 
 int serve_main(int argc, char **argv)
@@ -322,6 +351,7 @@ int serve_main(int argc, char **argv)
 		.argv = argv,
 		.api = {.name = "api", .ready = -EBADF},
 		.warden = {.name = "warden", .ready = -EBADF},
+		.egress = {.name = "egress", .ready = -EBADF},
 		.phase_end_ms = NEVER,
 		.signals = -EBADF,
 		.lock = -EBADF,

@@ -9,8 +9,8 @@
  *      |                      |
  *      | SIGTERM, SIGINT      |
  *      v                      v
- *   STOPPING_API ----------------> STOPPING_WARDEN ----> the end
- *      api has drained or its time is up       warden is gone
+ *   STOPPING_API ----------------> STOPPING_REST ------> the end
+ *      api has drained or its time is up       warden and egress are gone
  *
  * Reads no tenant's bytes. Sandboxes are nobody's children by then and stay.
  */

@@ -71,14 +71,20 @@ def test_start_and_stop(fresh):
 def test_state_directory_has_its_owners(fresh, mode):
     server = fresh()
     api = os.stat(f"/proc/{server.roles()['api']}").st_uid
-    for name, bits in (("run", 0o755), ("db", 0o700), ("boxes", 0o711), ("templates", 0o700)):
+    egress = os.stat(f"/proc/{server.roles()['egress']}").st_uid
+    owners = {"db": api, "ca": egress, "secrets": egress}
+    for name, bits in (("run", 0o755), ("db", 0o700), ("boxes", 0o711), ("templates", 0o700),
+                       ("ca", 0o700), ("secrets", 0o700)):
         found = os.stat(os.path.join(server.state, name))
         assert found.st_mode & 0o7777 == bits, name
         if mode == "root":
-            assert found.st_uid == (api if name == "db" else 0), name
+            assert found.st_uid == owners.get(name, 0), name
     # Who may open a file may lock it: a stranger's lock would keep us from starting.
     assert os.stat(os.path.join(server.state, "run", "lock")).st_mode & 0o777 == 0o600
-    assert os.stat(os.path.join(server.state, "run", "warden.sock")).st_mode & 0o777 == 0o600
+    warden = os.stat(os.path.join(server.state, "run", "warden.sock"))
+    assert warden.st_mode & 0o777 == (0o660 if mode == "root" else 0o600)
+    assert mode != "root" or (warden.st_uid, warden.st_gid) == (api, egress)
+    assert os.stat(os.path.join(server.state, "run", "egress.sock")).st_mode & 0o777 == 0o600
     assert os.stat(os.path.join(server.state, "run", "api.sock")).st_mode & 0o777 == 0o600
     if mode == "root":
         assert api != 0
@@ -116,7 +122,7 @@ def test_an_address_in_use_is_refused(fresh):
         other.destroy()
 
 
-@pytest.mark.parametrize("role", ["api", "warden"])
+@pytest.mark.parametrize("role", ["api", "warden", "egress"])
 def test_a_killed_role_is_restarted_and_the_sandbox_lives_on(fresh, role):
     server = fresh()
     made = server.create()

@@ -27,7 +27,7 @@ static int confined(int (*fn)(void))
 		struct err err = {0};
 		bool has_landlock = false;
 
-		if (confine_api(state, &has_landlock, &err) < 0) {
+		if (confine_api(state, NULL, 0, &has_landlock, &err) < 0) {
 			tap_print("# %s\n", err.msg);
 			_exit(100);
 		}

@@ -119,7 +119,7 @@ int secret_files_get(const char *dir, const char *name, struct secret_file *ret,
 	return r;
 }
 
-static int make_dir(const char *dir, struct err *err)
+int secret_files_make_dir(const char *dir, struct err *err)
 {
 	AUTO_FREE char *part = mem_strdup(dir);
 
@@ -160,7 +160,7 @@ int secret_files_put(const char *dir, const struct secret_file *f, struct err *e
 
 	if (!path)
 		return err_set(err, EINVAL, "this is no name of a secret");
-	r = make_dir(dir, err);
+	r = secret_files_make_dir(dir, err);
 	if (r < 0)
 		return r;
 	fresh = text_format("%s/.%s.%d", dir, f->name, getpid());

@@ -27,6 +27,8 @@ struct secret_file {
 /* <state>/run-secrets of this user; nothing is made. The caller frees. */
 int secret_files_dir(char **ret, struct err *err);
 
+/* The directory, 0700, and those above it. */
+int secret_files_make_dir(const char *dir, struct err *err);
 bool secret_files_has(const char *dir, const char *name);
 /* -ENOENT; -EBADMSG: damaged. The caller frees ret->sealed. */
 int secret_files_get(const char *dir, const char *name, struct secret_file *ret, struct err *err);

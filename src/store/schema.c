@@ -149,6 +149,17 @@ static const char *const steps[] = {
 	" made_ms INTEGER NOT NULL,"
 	" PRIMARY KEY (tenant, name, version)"
 	") STRICT, WITHOUT ROWID;",
+
+	/* 3: secrets, sealed by the egress role, whose key this process never has. */
+	"CREATE TABLE secrets ("
+	" tenant TEXT NOT NULL REFERENCES tenants(name),"
+	" name TEXT NOT NULL,"
+	" version INTEGER NOT NULL,"
+	" sealed BLOB NOT NULL,"
+	" made_ms INTEGER NOT NULL,"
+	" changed_ms INTEGER NOT NULL,"
+	" PRIMARY KEY (tenant, name)"
+	") STRICT, WITHOUT ROWID;",
 };
 
 int store_schema_version(void)

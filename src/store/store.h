@@ -247,3 +247,27 @@ int store_profile_get(struct store *s, const char *tenant, const char *name, int
 /* The newest of each name. */
 int store_profile_each(struct store *s, const char *tenant,
 	int (*each)(const struct store_profile *p, void *arg), void *arg, struct err *err);
+
+/* ---- secrets, sealed (store/secrets.c) ---- */
+#define STORE_SECRETS_PER_TENANT 256
+#define STORE_SEALED_MAX         (20u << 10) /* bytes */
+
+struct store_secret {
+	char tenant[64], name[64];
+	int64_t version; /* 1, 2, … */
+	int64_t made_ms, changed_ms;
+	const void *sealed; /* in a callback: borrowed */
+	size_t sealed_n;
+};
+/*
+ * Version 1 is a new one: -EEXIST if there is one; a later one replaces the version before it:
+ * -ENOENT if that is not there (any more). -EDQUOT past STORE_SECRETS_PER_TENANT.
+ */
+int store_secret_put(struct store *s, const struct store_secret *r, struct err *err);
+/* Without what is sealed; -ENOENT. */
+int store_secret_get(struct store *s, const char *tenant, const char *name,
+	struct store_secret *ret, struct err *err);
+int store_secret_remove(struct store *s, const char *tenant, const char *name, struct err *err);
+/* By tenant (NULL: all) and name. */
+int store_secret_each(struct store *s, const char *tenant,
+	int (*each)(const struct store_secret *r, void *arg), void *arg, struct err *err);

@@ -27,7 +27,10 @@
 		REMOTE_CONNECT)                                                                    \
 	X(top, "", "the sandboxes and what they use, live", "--once --every " REMOTE_CONNECT)      \
 	X(key, "create|list|revoke", "make and revoke API keys of a server here",                  \
-		"--tenant --name --state --json --help")
+		"--tenant --name --state --json --help")                                           \
+	X(secret, "set|rotate|rm|show-placeholder NAME | ls",                                      \
+		"credentials that boxes use and never see",                                        \
+		"--file --remote --passphrase " REMOTE_CONNECT)
 
 #define REMOTE_DECLARE(name, args, summary, options) int verb_##name(int argc, char **argv);
 REMOTE_VERBS(REMOTE_DECLARE)

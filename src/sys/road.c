@@ -265,6 +265,12 @@ static void add_table_and_chain(struct batch *b)
 	message(b)->nlmsg_len = (uint32_t)(b->n - b->message);
 }
 
+/* IPv6 switched off for `lo`: then nothing in the box has such an address at all. */
+static bool is_fine(uint32_t seq, int error)
+{
+	return seq == AF_INET6 && (error == -EACCES || error == -EOPNOTSUPP);
+}
+
 /* The kernel answers before send() returns: all there is to hear is in the queue. */
 static int hear(int fd)
 {
@@ -283,7 +289,8 @@ static int hear(int fd)
 			h = NLMSG_NEXT(h, left)) {
 			const struct nlmsgerr *e = NLMSG_DATA(h);
 
-			if (h->nlmsg_type == NLMSG_ERROR && e->error != 0)
+			if (h->nlmsg_type == NLMSG_ERROR && e->error != 0 &&
+				!is_fine(h->nlmsg_seq, e->error))
 				return e->error;
 		}
 	}
@@ -310,6 +317,7 @@ static void add_route(struct batch *b, uint8_t family)
 	uint32_t device = LOOPBACK;
 
 	begin(b, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, &head, sizeof(head));
+	message(b)->nlmsg_seq = family;
 	put(b, RTA_OIF, &device, sizeof(device));
 }
 
@@ -319,15 +327,9 @@ static int make_routes(bool has_ipv6, struct err *err)
 	int r;
 
 	add_route(&b, AF_INET);
-	r = talk(NETLINK_ROUTE, &b);
-	if (r >= 0 && has_ipv6) {
-		b.n = 0;
+	if (has_ipv6)
 		add_route(&b, AF_INET6);
-		r = talk(NETLINK_ROUTE, &b);
-		/* Switched off for `lo`: then nothing in the box has an IPv6 address at all. */
-		if (r == -EACCES || r == -EOPNOTSUPP)
-			r = 0;
-	}
+	r = talk(NETLINK_ROUTE, &b);
 	return r < 0 ? err_set(err, -r, "road: make every address local: %s", strerrordesc_np(-r))
 		     : 0;
 }

@@ -222,7 +222,7 @@ static void run_batch(struct run *run, const int32_t *index, size_t n)
 /* Attacks that want the same kind of sandbox share one, unless they want it for themselves. */
 static void run_all(struct run *run)
 {
-	const unsigned kind = ATTACK_AS_ROOT | ATTACK_HOST_VIEW | ATTACK_TTY;
+	const unsigned kind = ATTACK_AS_ROOT | ATTACK_HOST_VIEW | ATTACK_TTY | ATTACK_ROAD;
 	bool is_done[ATTACKS_MAX] = {false};
 
 	for (size_t i = 0; i < attack_count() && !interrupted; i++) {

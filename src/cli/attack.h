@@ -96,6 +96,7 @@ enum attack_flags {
 	ATTACK_NEEDS_IO = 1u << 6,     /* only offered where there is an io controller and a disk */
 	ATTACK_BASE_ONLY = 1u << 7,    /* no attack with --root host, where the tree may be read */
 	ATTACK_NEEDS_SCOPES = 1u << 8, /* only offered where Landlock scopes signals */
+	ATTACK_ROAD = 1u << 9,         /* in a box that has a road out */
 };
 
 struct attack;
@@ -141,6 +142,7 @@ extern const struct attack_table attack_table_sockets;
 extern const struct attack_table attack_table_neighbours;
 extern const struct attack_table attack_table_init;
 extern const struct attack_table attack_table_network;
+extern const struct attack_table attack_table_road;
 extern const struct attack_table attack_table_resources;
 extern const struct attack_table attack_table_storage;
 extern const struct attack_table attack_table_terminal;
@@ -241,6 +243,9 @@ int attack_box_collect(struct attack_box *b, struct attack_report *reports, size
 	struct box_result *ret, struct err *err);
 struct attack_box *attack_box_close(struct attack_box *b);
 DEFINE_AUTO(struct attack_box *, attack_box_close)
+
+/* Lets nothing through: every connection on the road is reset, every name refused. */
+extern const struct box_road attack_road;
 
 /* Limits of every box, unless an attack tunes its own. */
 void attack_box_limits(struct spec_limits *ret);

@@ -141,6 +141,7 @@ static int build_spec(struct spec *s, const struct attack_setup *setup, const st
 	/* A user namespace may mount a fresh /proc only for a pid namespace of its own. */
 	if (r >= 0 && s->walls[WALL_PID] == WALL_LEVEL_OFF && !s->walls_set[WALL_PROC])
 		s->walls[WALL_PROC] = WALL_LEVEL_OFF;
+	s->want_road = cast->flags & ATTACK_ROAD && s->walls[WALL_NET] != WALL_LEVEL_OFF;
 	if (r >= 0 && s->walls[WALL_TIME] == WALL_LEVEL_OFF)
 		s->limits.timeout_ms = 0;
 	return r < 0 ? r : spec_validate(s, err);
@@ -178,6 +179,7 @@ static _Noreturn void child_main(struct shared *shared, const struct attack_setu
 	o.pass_fds_n = sizeof(fds) / sizeof(fds[0]);
 	o.environ = env;
 	o.want_explain = false;
+	o.road = &attack_road;
 	o.started = tell_ready;
 	o.arg = &ready_fd;
 	shared->r = build_spec(&spec, setup, c, cast, &shared->err);

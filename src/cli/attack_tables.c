@@ -9,8 +9,8 @@
 
 static const struct attack_table *const tables[] = {&attack_table_fs, &attack_table_mounts,
 	&attack_table_proc, &attack_table_kernel, &attack_table_sockets, &attack_table_neighbours,
-	&attack_table_init, &attack_table_network, &attack_table_resources, &attack_table_storage,
-	&attack_table_terminal};
+	&attack_table_init, &attack_table_network, &attack_table_road, &attack_table_resources,
+	&attack_table_storage, &attack_table_terminal};
 
 size_t attack_count(void)
 {

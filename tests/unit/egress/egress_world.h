@@ -50,7 +50,7 @@ struct world_name { /* what the name server says; NULL name ends the table */
 	const char *addrs[4];
 	enum { DNS_SAYS, DNS_SAYS_NO, DNS_SILENT, DNS_GARBAGE, DNS_EMPTY, DNS_OTHER_ID } how;
 	const char *cname; /* in front of the addresses */
-	const char *then;  /* the address from the second question on (rebinding) */
+	const char *then;  /* the address from the second look-up on (rebinding) */
 };
 
 struct world {
@@ -291,9 +291,10 @@ static inline int accepted(int server)
 
 /* ---- the name server ---- */
 
+/* It lives for a second. */
 static inline size_t world_record(unsigned char *out, unsigned type, const void *data, size_t n)
 {
-	static const unsigned char head[] = {0xc0, 12, 0, 0, 0, 1, 0, 0, 0, 30, 0, 0};
+	static const unsigned char head[] = {0xc0, 12, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0};
 
 	memcpy(out, head, sizeof(head));
 	out[3] = (unsigned char)type;
@@ -343,6 +344,9 @@ static inline size_t world_answer(const struct world_name *w, const struct dns_q
 		if (!address_parse(text, strlen(text), &a) || (a.family == 4) != (q->type == DNS_A))
 			continue;
 		n += world_record(out + n, q->type, a.b, a.family == 4 ? 4 : 16);
+		if (w->cname) /* of the name in the first record, not of the question */
+			out[n - (a.family == 4 ? 16 : 28) + 1] =
+				(unsigned char)(12 + q->question_n + 12);
 		count++;
 	}
 	out[7] = (unsigned char)count;

@@ -29,14 +29,20 @@ int caps_last(void)
 int caps_bound(uint64_t keep, struct err *err)
 {
 	for (int cap = 0; cap < 64; cap++) {
-		int r = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+		int r;
 
-		if (r < 0)
-			break; /* past the last one */
-		if (r == 0 || (keep >> cap & 1))
+		if (keep >> cap & 1)
 			continue;
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+			continue;
+		/* Past the last one; or we may not, which is no harm if it is not there. */
+		r = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+		if (r < 0)
+			break;
+		if (r > 0) {
+			errno = EPERM;
 			return err_sys(err, "caps: drop %d from the bounding set", cap);
+		}
 	}
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_sys(err, "caps: clear the ambient set");

@@ -225,12 +225,15 @@ static void keep_store(struct box *b)
  */
 static void read_outside(struct box *b)
 {
+	static uint64_t own[WIRE_NS_COUNT]; /* they are not left again */
 	struct err ignored;
 
 	if (b->cgroup && cgroup_read_limits(b->cgroup, &b->limits, &ignored) < 0)
 		b->limits = (struct cgroup_limits){0};
 	for (int i = 0; i < WIRE_NS_COUNT; i++) {
-		b->own_namespaces[i] = process_namespace(0, wire_namespace_names[i]);
+		if (own[i] == 0)
+			own[i] = process_namespace(0, wire_namespace_names[i]);
+		b->own_namespaces[i] = own[i];
 		if (b->facts.is_host_root)
 			b->box_namespaces[i] = process_namespace(b->pid, wire_namespace_names[i]);
 	}

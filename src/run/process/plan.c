@@ -239,6 +239,13 @@ int plan_build(const struct spec *spec, const struct plan_facts *facts,
 	return 0;
 }
 
+void plan_set_range(struct plan *p, uint32_t first)
+{
+	if (p->id_base == 0)
+		return;
+	p->map.uid[0].outside = p->map.gid[0].outside = p->id_base = first;
+}
+
 void plan_done(struct plan *p)
 {
 	for (size_t i = 0; i < p->n; i++) {

@@ -167,6 +167,8 @@ const char *template_users_path(size_t n);
 
 int plan_build(const struct spec *spec, const struct plan_facts *facts,
 	const struct host_view *view, bool want_explain, struct plan *ret, struct err *err);
+/* The same plan for a box whose own range of ids, as root, begins at `first`. */
+void plan_set_range(struct plan *p, uint32_t first);
 void plan_done(struct plan *p);
 void plan_facts_done(struct plan_facts *f);
 

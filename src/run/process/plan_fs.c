@@ -220,9 +220,12 @@ static void upper_file(struct builder *b, const char *path, char *take_text)
 /* sudo and many servers look their own host name up. */
 static void add_hostname(struct builder *b)
 {
-	const char *name = b->s->hostname;
+	const char *name = b->s->hostname ? b->s->hostname : "bawn";
 
-	if (!name || strcmp(name, "bawn") == 0 || b->s->walls[WALL_UTS] == WALL_LEVEL_OFF)
+	/* One that gets its name later writes them then: in the store, not copied up from below. */
+	if (!b->f->is_resident && strcmp(name, "bawn") == 0)
+		return;
+	if (b->s->walls[WALL_UTS] == WALL_LEVEL_OFF)
 		return;
 	store_dir(b, "root/u/etc", 0755, false);
 	b->has_upper_etc = true;

@@ -46,6 +46,7 @@ struct provider_making {
 	int listen_fd;
 	struct box_options o;
 	struct box box;
+	struct resident_plan *plan; /* the box's is lent from it */
 	struct wall_record walls[WALL_COUNT];
 	struct err err;
 	bool is_ready;   /* walls on and verified */
@@ -178,6 +179,7 @@ static void finish(struct provider_making *m)
 {
 	stop_watching(m);
 	m->state = FINISHED;
+	resident_plan_return(TAKE_PTR(m->plan), &m->box);
 	box_done(&m->box);
 	spec_done(&m->wanted);
 	closep(&m->listen_fd);
@@ -274,8 +276,10 @@ static int watch(struct provider_making *m, struct err *err)
 static int start(struct provider_making *m)
 {
 	struct box *b = &m->box;
-	int r = box_prepare(b, &m->err);
+	int r;
 
+	m->plan = resident_plan_take(b, loop_now_ms(m->loop), &m->err);
+	r = m->plan ? 0 : -m->err.code;
 	(void)sigemptyset(&b->old_mask); /* what the guest gets; ours is the event loop's */
 	if (r >= 0 && b->plan.want_cgroup)
 		r = cgroup_create_named(m->leaf, &b->plan.cgroup_limits, b->plan.cgroup_required,
@@ -327,6 +331,7 @@ static void step_down(struct provider_making *m)
 
 	stop_watching(m);
 	(void)box_unmake(&m->box, &undo); /* what is left goes with a later stop() */
+	resident_plan_return(TAKE_PTR(m->plan), &m->box);
 	box_done(&m->box);
 	if (failed >= 0 && m->spec.walls[failed] == WALL_LEVEL_PREFERRED) {
 		m->spec.walls[failed] = WALL_LEVEL_OFF;

@@ -592,6 +592,31 @@ static void a_host_name_of_its_own_is_in_the_boxs_hosts(void)
 	CHECK_INT(build(), 0);
 	CHECK(!find(OP_EMPTY, "root/u/etc/hosts")); /* the template's will do */
 	done();
+	as_root();
+	in_base(0);
+	f.is_resident = true;
+	CHECK_INT(build(), 0);
+	CHECK(find(OP_EMPTY, "root/u/etc/hosts")); /* it gets its name when it is given away */
+	done();
+}
+
+static void a_plan_serves_another_range_of_ids(void)
+{
+	as_root();
+	in_base(0);
+	CHECK_INT(build(), 0);
+	plan_set_range(&p, 0x70050000);
+	CHECK_INT(p.id_base, 0x70050000);
+	CHECK_INT(p.map.uid[0].outside, 0x70050000);
+	CHECK_INT(p.map.gid[0].outside, 0x70050000);
+	CHECK_INT(p.map.uid[0].inside, 0);
+	done();
+	as_user();
+	CHECK_INT(build(), 0);
+	plan_set_range(&p, 0x70050000);
+	CHECK_INT(p.id_base, 0); /* a user has no range to choose */
+	CHECK_INT(p.map.uid[0].outside, f.uid);
+	done();
 }
 
 /* In a user's template everything is that user's, who is root in a box that starts as root. */
@@ -696,6 +721,7 @@ int main(void)
 	RUN(without_the_mount_wall_nothing_is_mounted);
 	RUN(proc_dev_and_sys_that_are_off_are_the_host_s);
 	RUN(a_host_name_of_its_own_is_in_the_boxs_hosts);
+	RUN(a_plan_serves_another_range_of_ids);
 	RUN(home_is_given_to_user_where_ids_are_subordinate);
 	RUN(certificates_are_mounted_over_the_host_s_and_linked_in_the_base);
 	return tap_done();

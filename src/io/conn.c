@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -246,6 +247,13 @@ void conn_write(struct conn *c, const void *data, size_t n)
 size_t conn_queued(const struct conn *c)
 {
 	return buf_len(&c->out);
+}
+
+bool conn_is_broken(const struct conn *c)
+{
+	struct pollfd p = {.fd = c->fd};
+
+	return c->is_dead || (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)));
 }
 
 /* False: the connection died. */

@@ -59,6 +59,8 @@ void conn_set_events(struct conn *c, const struct conn_events *events, void *arg
 
 void conn_write(struct conn *c, const void *p, size_t n);
 size_t conn_queued(const struct conn *c); /* bytes not yet taken by the kernel */
+/* The peer has broken it off, as far as the kernel knows: closed() may be about to say so. */
+bool conn_is_broken(const struct conn *c);
 
 /* Stop and resume reading (backpressure); a vanished peer is still noticed. */
 void conn_pause(struct conn *c);

@@ -86,6 +86,8 @@ void http_reply(struct http_request *r, int status, const char *type, const void
 /* length < 0: chunked (HTTP/1.0: until close). type may be NULL. */
 void http_begin(struct http_request *r, int status, const char *type, int64_t length);
 void http_write(struct http_request *r, const void *p, size_t n);
+/* The client has gone, whether or not `gone` was called yet: asked before what cannot be undone. */
+bool http_is_broken(const struct http_request *r);
 size_t http_queued(const struct http_request *r); /* stop writing above CONN_HIGH */
 /* Called each time the queue drained; arg is r->state's owner's business. */
 void http_set_drained(struct http_request *r, void (*drained)(struct http_request *r));

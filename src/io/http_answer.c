@@ -249,6 +249,13 @@ size_t http_queued(const struct http_request *r)
 	return rq->owner ? conn_queued(rq->owner->conn) : 0;
 }
 
+bool http_is_broken(const struct http_request *r)
+{
+	const struct request *rq = (const struct request *)r;
+
+	return !rq->owner || conn_is_broken(rq->owner->conn);
+}
+
 void http_set_drained(struct http_request *r, void (*drained)(struct http_request *r))
 {
 	http_request_impl(r)->drained = drained;

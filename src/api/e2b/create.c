@@ -126,14 +126,13 @@ static void made(struct sandbox *sb, const struct err *err, void *arg)
 		call_reply_err(c, err);
 		return;
 	}
-	if (c->r) {
-		call_reply(c, 201, shape_sandbox(sb, c->r));
-		return;
-	}
 	/* Nobody knows its id. With a key, the client may still ask for it again. */
-	if (!sb->row.idempotency[0])
+	if ((!c->r || http_is_broken(c->r)) && !sb->row.idempotency[0])
 		sandbox_kill(sb, "system", SANDBOX_NOT_ANSWERED, NULL, NULL);
-	(void)call_free(c);
+	if (c->r)
+		call_reply(c, 201, shape_sandbox(sb, c->r));
+	else
+		(void)call_free(c);
 }
 
 static void create(struct http_request *r, json_t *body, void *arg)

@@ -86,9 +86,9 @@ static void made(struct sandbox *sb, const struct err *err, void *arg)
 	struct making *m = arg;
 	struct ask *k = m->k;
 
-	if (!k && sb && !sb->row.idempotency[0])
+	if (sb && (!k || http_is_broken(k->r)) && !sb->row.idempotency[0])
 		sandbox_kill(sb, "system", SANDBOX_NOT_ANSWERED, NULL, NULL);
-	else if (k && sb)
+	if (k && sb)
 		ask_reply(k, 201, v1_sandbox_json(&sb->row, true));
 	else if (k)
 		ask_fail(k, err);

@@ -7,7 +7,6 @@
 #define OWN   "localhost,127.0.0.1,::1"
 
 #define BUNDLE ROAD_CA_DIR "/bundle.pem"
-#define CA     ROAD_CA_DIR "/ca.pem"
 
 /* Some programs read only the one or only the other. */
 static const char *const proxies[] = {
@@ -30,9 +29,9 @@ static const char *const certificates[] = {
 	"AWS_CA_BUNDLE=" BUNDLE,
 	"CARGO_HTTP_CAINFO=" BUNDLE,
 	"npm_config_cafile=" BUNDLE,
-	/* These add to what is built in. */
-	"NODE_EXTRA_CA_CERTS=" CA,
-	"DENO_CERT=" CA,
+	/* Beside the roots that are built in, which know nothing of the machine's own. */
+	"NODE_EXTRA_CA_CERTS=" BUNDLE,
+	"DENO_CERT=" BUNDLE,
 	"JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" ROAD_CA_DIR
 	"/cacerts.jks -Djavax.net.ssl.trustStorePassword=changeit",
 };

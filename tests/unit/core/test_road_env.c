@@ -29,7 +29,7 @@ static void certificates_are_named_where_there_are_some(void)
 	CHECK_INT(road_env(true, &env, &err), 0);
 	CHECK_STR(env.v[0], "HOME=/x");
 	CHECK(strv_has(&env, "SSL_CERT_FILE=/run/bawn-ca/bundle.pem"));
-	CHECK(strv_has(&env, "NODE_EXTRA_CA_CERTS=/run/bawn-ca/ca.pem"));
+	CHECK(strv_has(&env, "NODE_EXTRA_CA_CERTS=/run/bawn-ca/bundle.pem"));
 	strv_done(&env);
 }
 

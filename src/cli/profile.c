@@ -372,6 +372,10 @@ int verb_profile(int argc, char **argv)
 			return 0;
 		}
 	}
+	/* Those of a server. */
+	if (argc > 1 && (strcmp(argv[1], "put") == 0 || strcmp(argv[1], "get") == 0 ||
+				strcmp(argv[1], "ls") == 0))
+		return verb_remote(argc, argv);
 	if (parse(argc, argv, &o, &err) < 0)
 		return verb_fail("profile", &err);
 	for (size_t i = 0; o.words_n > 0 && i < sizeof(words) / sizeof(words[0]); i++) {
@@ -387,7 +391,9 @@ int verb_profile(int argc, char **argv)
 		}
 		return words[i].main(&o);
 	}
-	(void)err_set(&err, EINVAL, "'%s' is not accepted; accepted: check, show, diff, test",
+	(void)err_set(&err, EINVAL,
+		"'%s' is not accepted; accepted: check, show, diff, test, and on a "
+		"server put, get, ls",
 		text_quote(o.words_n ? o.words[0] : "", quoted, sizeof(quoted)));
 	return verb_fail("profile", &err);
 }

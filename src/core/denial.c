@@ -65,6 +65,34 @@ enum denial_kind denial_kind_of(const struct policy_answer *a)
 	return a->rule ? DENIAL_RULE : DENIAL_NO_RULE;
 }
 
+static void join(char *out, size_t size, const struct strv *words)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < words->n && n < size; i++) {
+		int k = snprintf(out + n, size - n, "%s%s", i ? ", " : "", words->v[i]);
+
+		n += k > 0 ? (size_t)k : 0;
+	}
+}
+
+void denial_near(struct denial *d, const struct policy *p, const struct policy_question *q)
+{
+	const struct policy_rule *r =
+		d->kind == DENIAL_NO_RULE && !d->reason[0] ? policy_near(p, q) : NULL;
+	char methods[80], paths[120];
+
+	if (!r)
+		return;
+	join(methods, sizeof(methods), &r->methods);
+	join(paths, sizeof(paths), &r->paths);
+	(void)snprintf(d->reason, sizeof(d->reason), "rule %s allows%s%s%s%s%s%s%s", r->id,
+		methods[0] ? " only " : "", methods, paths[0] ? " only at " : "", paths,
+		r->programs.n ? " some programs only" : "", r->reason ? "; " : "",
+		r->reason ? r->reason : "");
+}
+
 void denial_explain(struct denial *d)
 {
 	if (!d->reason[0])

@@ -48,6 +48,11 @@ struct denial {
 const char *denial_kind_name(enum denial_kind k);
 /* The kind a decision makes; of one that denies. */
 enum denial_kind denial_kind_of(const struct policy_answer *a);
+/*
+ * For DENIAL_NO_RULE: what a rule for the same host does allow, as the reason, if there is one and
+ * none was given. Before denial_explain().
+ */
+void denial_near(struct denial *d, const struct policy *p, const struct policy_question *q);
 /* Fill in what is still empty of `reason` (the kind's sentence) and `instead`. */
 void denial_explain(struct denial *d);
 int denial_status(enum denial_kind k); /* 403, 421, 429, 502, … */

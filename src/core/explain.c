@@ -131,8 +131,8 @@ static struct policy_question question(const struct explain_target *t, const cha
 	};
 }
 
-static void fill_denial(
-	struct denial *d, const struct explain_target *t, const struct policy_answer *a)
+static void fill_denial(struct denial *d, const struct explain_target *t, const struct policy *p,
+	const struct policy_question *q, const struct policy_answer *a)
 {
 	*d = (struct denial){.kind = denial_kind_of(a), .port = t->port};
 	if (t->name[0])
@@ -146,6 +146,7 @@ static void fill_denial(
 		(void)snprintf(d->rule, sizeof(d->rule), "%s", a->rule->id);
 	if (a->rule && a->rule->reason)
 		(void)snprintf(d->reason, sizeof(d->reason), "%s", a->rule->reason);
+	denial_near(d, p, q);
 }
 
 static void target_text(const struct explain_target *t, char *out, size_t size)
@@ -189,7 +190,7 @@ void explain_decide(const struct policy *p, const struct explain_target *t, cons
 				: "the program that asks");
 	} else if (a->action == POLICY_DENY) {
 		ret->verdict = "deny";
-		fill_denial(&d, t, a);
+		fill_denial(&d, t, p, &q, a);
 		denial_text(&d, ret->text);
 	} else {
 		ret->verdict = policy_action_name(a->action);

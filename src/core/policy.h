@@ -163,6 +163,12 @@ void policy_decide(
 	const struct policy *p, const struct policy_question *q, struct policy_answer *ret);
 
 /*
+ * For what nothing allows: the rule that would, had the request another method or path, or come
+ * from another program. NULL if there is none.
+ */
+const struct policy_rule *policy_near(const struct policy *p, const struct policy_question *q);
+
+/*
  * The last gate before connect(): may *a be dialled for *q, whose other facts are known and were
  * not denied? False with ret->action POLICY_DENY: a rule or the floor denies this address. False
  * otherwise: the address is not public and no rule names it (DENIAL_ADDRESS).

@@ -360,6 +360,21 @@ void policy_decide(
 		ret->needs = POLICY_NEEDS_PROTOCOL;
 }
 
+const struct policy_rule *policy_near(const struct policy *p, const struct policy_question *q)
+{
+	for (size_t i = 0; i < p->rules_n; i++) {
+		const struct policy_rule *r = &p->rules[i];
+		unsigned ignored = 0;
+
+		if (r->action != POLICY_DENY && hosts_fit(r, q, &ignored) == FIT_YES &&
+			speech_fit(r, q, &ignored) != FIT_NO &&
+			(program_fits(r, q, &ignored) == FIT_NO ||
+				request_fits(r, q, &ignored) == FIT_NO))
+			return r;
+	}
+	return NULL;
+}
+
 bool policy_may_dial(const struct policy *p, const struct policy_question *q,
 	const struct address *a, struct policy_answer *ret)
 {

@@ -60,6 +60,16 @@ void denial_fill(struct denial *d, enum denial_kind kind, const struct egress_fl
 		why = r->reason;
 	if (why)
 		(void)snprintf(d->reason, sizeof(d->reason), "%s", why);
+	if (kind == DENIAL_NO_RULE && f->box && f->box->policy) {
+		struct policy_question q = {.name = f->name[0] ? f->name : NULL,
+			.addr = f->addr.family ? &f->addr : NULL,
+			.port = f->port,
+			.protocol = f->protocol,
+			.method = method,
+			.path = path};
+
+		denial_near(d, f->box->policy, &q);
+	}
 	denial_explain(d);
 }
 

@@ -45,6 +45,31 @@ static void a_line_says_what_by_which_rule_and_what_now(void)
 	CHECK(text_starts(text, "https://x.test:8443 failed: the host could not be reached"));
 }
 
+/* An agent that may GET learns so when it POSTs. */
+static void a_rule_that_nearly_fits_is_the_reason(void)
+{
+	static const char json[] =
+		"{\"name\":\"p\",\"rules\":[{\"action\":\"allow\",\"hosts\":[\"a.test\"],"
+		"\"methods\":[\"GET\",\"HEAD\"],\"paths\":[\"/pub/**\"],\"reason\":"
+		"\"read-only\"}]}";
+	AUTO(policy_unref) struct policy *p = NULL;
+	struct policy_question q = {.name = "a.test",
+		.port = 443,
+		.protocol = POLICY_HTTPS,
+		.method = "POST",
+		.path = "/pub/x"};
+	struct denial d = {.kind = DENIAL_NO_RULE};
+	struct err err = {0};
+
+	CHECK_INT(policy_from_json(json, strlen(json), &p, &err), 0);
+	denial_near(&d, p, &q);
+	CHECK_STR(d.reason, "rule p/1 allows only GET, HEAD only at /pub/**; read-only");
+	q.name = "b.test";
+	d = (struct denial){.kind = DENIAL_NO_RULE};
+	denial_near(&d, p, &q);
+	CHECK_STR(d.reason, "");
+}
+
 static void every_kind_has_words_and_a_status(void)
 {
 	for (int k = 0; k < DENIAL_KIND_COUNT; k++) {
@@ -112,6 +137,7 @@ static void what_is_no_denial_is_refused(void)
 int main(void)
 {
 	RUN(a_line_says_what_by_which_rule_and_what_now);
+	RUN(a_rule_that_nearly_fits_is_the_reason);
 	RUN(every_kind_has_words_and_a_status);
 	RUN(json_comes_back_as_it_went);
 	RUN(hostile_texts_become_harmless);

@@ -40,6 +40,8 @@ void ic_deny(struct intercept *ic, enum denial_kind kind, int status, const char
 {
 	struct denial d;
 
+	if (kind == DENIAL_MALFORMED)
+		ic->req.keep_alive = false; /* who knows where the next request begins */
 	denial_fill(
 		&d, kind, &ic->flow, ic->req.method[0] ? ic->req.method : NULL, ic->req.path, why);
 	violation_note(ic->flow.box, &d); /* a server's fault is none, and it knows that */

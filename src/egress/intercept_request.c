@@ -131,7 +131,9 @@ static size_t begin(struct intercept *ic, const struct h1_head *h, const char *r
 	}
 	if (!is_for_us(ic, h, &t))
 		return n;
-	f->protocol = q->is_websocket ? POLICY_WS : ic->is_tls ? POLICY_HTTPS : POLICY_HTTP;
+	f->protocol = ic->is_tls ? POLICY_HTTPS : POLICY_HTTP;
+	if (q->is_websocket)
+		f->protocol |= POLICY_WS;
 	q->up_at = f->up;
 	q->down_at = f->down;
 	return ic_judge(ic, h, raw, n);

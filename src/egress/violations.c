@@ -22,10 +22,11 @@ static uint64_t unix_ms(void)
 
 static const char *protocol_name(unsigned protocol)
 {
+	if (protocol & POLICY_WS)
+		return "ws"; /* together with what carries it */
 	switch (protocol) {
 	case POLICY_HTTPS: return "https";
 	case POLICY_HTTP: return "http";
-	case POLICY_WS: return "ws";
 	case POLICY_TCP: return "tcp";
 	default: return "";
 	}

@@ -47,8 +47,9 @@ static void smuggled_and_malformed_requests_are_400(void)
 		world_make(SITE, NULL);
 		client_open(&c, "site.test", 0);
 		say(&c, list[i].text);
-		if (!CHECK(hears(&c, list[i].status)) || !CHECK(w.denied_n == 1) ||
-			!CHECK_INT(w.denied.kind, DENIAL_MALFORMED) || !CHECK_INT(w.served_n, 0))
+		if (!CHECK(hears(&c, list[i].status)) || !CHECK(ends(&c)) ||
+			!CHECK(w.denied_n == 1) || !CHECK_INT(w.denied.kind, DENIAL_MALFORMED) ||
+			!CHECK_INT(w.served_n, 0))
 			tap_print("# %s\n", list[i].what);
 		side_done(&c);
 		world_done();

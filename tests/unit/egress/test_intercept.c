@@ -253,16 +253,28 @@ static void a_box_that_may_not_ws_gets_no_upgrade(void)
 {
 	struct side c;
 
-	world_make(HERE ",{\"id\":\"t/"
-			"h\",\"action\":\"allow\",\"hosts\":[\"site.test\"],\"ports\":[\"@P\"],"
-			"\"protocols\":[\"http\"]}",
+	world_make(SITE ",{\"id\":\"t/no-ws\",\"action\":\"deny\",\"hosts\":[\"site.test\"],"
+			"\"protocols\":[\"ws\"]}",
 		NULL);
 	client_open(&c, "site.test", 0);
 	say(&c, "GET /ws HTTP/1.1\r\nHost: site.test\r\nConnection: Upgrade\r\nUpgrade: "
 		"websocket\r\n\r\n");
 	CHECK(hears(&c, "403 "));
 	CHECK_STR(w.denied.protocol, "ws");
+	CHECK_STR(w.denied.rule, "t/no-ws");
 	CHECK_INT(w.served_n, 0);
+	say(&c, "GET /ws HTTP/1.1\r\nHost: site.test\r\n\r\n");
+	CHECK(hears(served(1), "GET /ws "));
+	side_done(&c);
+	/* A WebSocket over plain HTTP needs a rule that allows plain HTTP, or ws. */
+	world_done();
+	world_make(HERE ",{\"id\":\"t/s\",\"action\":\"allow\",\"hosts\":[\"site.test\"],"
+			"\"ports\":[\"@P\"],\"protocols\":[\"https\"]}",
+		NULL);
+	client_open(&c, "site.test", 0);
+	say(&c, "GET /ws HTTP/1.1\r\nHost: site.test\r\nConnection: Upgrade\r\nUpgrade: "
+		"websocket\r\n\r\n");
+	CHECK(hears(&c, "403 "));
 	side_done(&c);
 	world_done();
 }

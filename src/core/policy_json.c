@@ -430,7 +430,7 @@ int policy_from_json(const char *json, size_t n, struct policy **ret, struct err
 	int q;
 
 	if (!root)
-		return err_set(err, EINVAL, "not JSON: %s (line %d)", why.text, why.line);
+		return err_set(err, EINVAL, "policy: not JSON: %s (line %d)", why.text, why.line);
 	q = read_policy(root, ret, err);
 	json_decref(root);
 	return q < 0 ? err_wrap(err, "policy") : 0;

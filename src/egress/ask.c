@@ -217,9 +217,13 @@ static struct ask *find(const struct egress *e, const char *id)
 	struct ask *a;
 
 	TAILQ_FOREACH(b, &e->boxes, link)
-	TAILQ_FOREACH(a, &b->asks, link)
-	if (a->pub.id[0] && strcmp(a->pub.id, id) == 0)
-		return a;
+	{
+		TAILQ_FOREACH(a, &b->asks, link)
+		{
+			if (a->pub.id[0] && strcmp(a->pub.id, id) == 0)
+				return a;
+		}
+	}
 	return NULL;
 }
 

@@ -22,8 +22,10 @@ struct egress_box *box_find(const struct egress *e, const char *id)
 	struct egress_box *b;
 
 	TAILQ_FOREACH(b, &e->boxes, link)
-	if (strcmp(b->id, id) == 0)
-		return b;
+	{
+		if (strcmp(b->id, id) == 0)
+			return b;
+	}
 	return NULL;
 }
 
@@ -52,7 +54,8 @@ static void retry(struct loop_timer *t)
 }
 
 /* What the box connected to is the address of our own end. */
-static bool aim(struct egress_box *b, int fd, struct flow_target *t)
+static bool aim(
+	struct egress_box *b, int fd, const struct sockaddr_storage *peer, struct flow_target *t)
 {
 	struct sockaddr_storage ss;
 	socklen_t n = sizeof(ss);
@@ -62,9 +65,7 @@ static bool aim(struct egress_box *b, int fd, struct flow_target *t)
 	if (getsockname(fd, (struct sockaddr *)&ss, &n) < 0 ||
 		!address_from_sockaddr(&ss, &t->addr, &t->port))
 		return false;
-	n = sizeof(ss);
-	if (getpeername(fd, (struct sockaddr *)&ss, &n) < 0 ||
-		!address_from_sockaddr(&ss, &t->peer, &t->peer_port))
+	if (!address_from_sockaddr(peer, &t->peer, &t->peer_port))
 		return false;
 	if (names_is_synthetic(&t->addr, &number))
 		target_unmask(b, t);
@@ -85,11 +86,11 @@ void target_unmask(struct egress_box *b, struct flow_target *t)
 	t->addr = (struct address){0};
 }
 
-static void take(struct egress_box *b, int take_fd)
+static void take(struct egress_box *b, int take_fd, const struct sockaddr_storage *peer)
 {
 	struct flow_target t;
 
-	if (!aim(b, take_fd, &t)) {
+	if (!aim(b, take_fd, peer, &t)) {
 		(void)close(take_fd);
 		return;
 	}
@@ -106,6 +107,8 @@ static void tcp_ready(struct loop_watch *w, uint32_t events)
 
 	(void)events;
 	for (int i = 0; i < ACCEPT_TURN; i++) {
+		struct sockaddr_storage peer;
+		socklen_t n = sizeof(peer);
 		int fd;
 
 		if (b->flows_n >= EGRESS_BOX_FLOWS) {
@@ -116,9 +119,9 @@ static void tcp_ready(struct loop_watch *w, uint32_t events)
 			pause_tcp(b);
 			return;
 		}
-		fd = accept4(b->tcp.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		fd = accept4(b->tcp.fd, (struct sockaddr *)&peer, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
-			take(b, fd);
+			take(b, fd, &peer);
 		else if (errno == EAGAIN)
 			return;
 		else if (errno != EINTR && errno != ECONNABORTED) {

@@ -9,7 +9,8 @@
  *
  * 1. Every address is judged before a packet goes to it, and the one that is judged is the one
  *    that is dialled: there is no second look-up.
- * 2. A little after the first attempt the next address is tried beside it; the first to connect wins.
+ * 2. A little after the first attempt the next address is tried beside it; the first to connect
+ *    wins.
  * 3. done() comes from the loop only, once, and not after dial_cancel().
  */
 #include "base/mem.h"

@@ -4,10 +4,11 @@
 /*
  * egress - the only road out: accepts what boxes connect to, decides, dials, relays, explains.
  *
- * One engine per process: the server's `egress` role, or a child of `bawn run`. A box is a pair of sockets that live in
- * its network namespace (sys/road): identity is the socket a connection arrives on. It keeps
- * no state on disk; whoever owns it (the api role, `bawn run`) says which boxes there are and
- * what each may do, and says it again after a restart. Unprivileged, single-threaded, one loop.
+ * One engine per process: the server's `egress` role, or a child of `bawn run`. A box is a pair of
+ * sockets that live in its network namespace (sys/road): identity is the socket a connection
+ * arrives on. It keeps no state on disk; whoever owns it (the api role, `bawn run`) says which
+ * boxes there are and what each may do, and says it again after a restart. Unprivileged, single-
+ * threaded, one loop.
  */
 #include "base/err.h"
 #include "base/own.h"
@@ -51,18 +52,21 @@ struct egress_events { /* all from the loop */
 	void (*asked)(const struct egress_ask *ask, void *arg);
 	/* An ask is over without an answer of ours: timed out, or the connection went away. */
 	void (*ask_over)(const char *id, void *arg);
-	/* What was allowed, once per connection or request: for the audit trail. `d->rule` is what allowed it. */
+	/*
+	 * What was allowed, once per connection or request: for the audit trail. `d->rule` is what
+	 * allowed it.
+	 */
 	void (*allowed)(
 		const char *box, const struct denial *d, uint64_t up, uint64_t down, void *arg);
 };
 
 struct egress_config { /* borrowed for the engine's life */
-	const char *
-		ca_dir; /* key and certificate of the installation; made if missing; NULL: no intercept */
+	/* Key and certificate of the installation, made if missing; NULL: no intercept. */
+	const char *ca_dir;
 	const char *resolvers;   /* "10.0.0.2,[::1]:5353"; NULL: those of /etc/resolv.conf */
 	const char *upstream_ca; /* PEM file instead of the system's store; NULL */
-	const char *
-		upstream_proxy; /* "http://user:pass@host:port", "socks5://…"; NULL: dial directly */
+	/* "http://user:pass@host:port", "socks5://…"; NULL: dial directly. */
+	const char *upstream_proxy;
 	const char *no_proxy; /* "*.corp.example,10.0.0.0/8": dialled directly all the same; NULL */
 	/* Our own listeners and the host's addresses: never dialled unless a rule names them. */
 	struct address_net *own;
@@ -80,12 +84,12 @@ struct egress_box_info {         /* what http://bawn.internal/ tells; copied */
 };
 
 /*
- * Takes both descriptors, also on failure. `owner`: whose secrets it may use (tenant, or ""). -EEXIST,
- * -EMFILE. The policy is referenced.
+ * Takes both descriptors, also on failure. `owner`: whose secrets it may use (tenant, or "").
+ * -EEXIST, -EMFILE. The policy is referenced.
  */
 int egress_box_add(struct egress *e, const char *id, const char *owner, int take_tcp, int take_dns,
 	struct policy *policy, struct err *err);
-/* A new generation, at once for everything: what is no longer allowed is cut before this returns. */
+/* A new generation, for everything: what is no longer allowed is cut before this returns. */
 int egress_box_policy(struct egress *e, const char *id, struct policy *policy, struct err *err);
 int egress_box_info(
 	struct egress *e, const char *id, const struct egress_box_info *info, struct err *err);

@@ -7,14 +7,15 @@
  *   accept (box.c) -> flow.c: peek, find name and protocol, decide
  *        |-- pass.c       dial, relay bytes (splice)
  *        |-- intercept*.c TLS ended here or plain HTTP: each request decided by itself
- *        |-- explicit.c   CONNECT, absolute-form HTTP, SOCKS5; then as above with the name they said
+ *        |-- explicit.c   CONNECT, absolute-form HTTP, SOCKS5; then as above with what they named
  *        |-- inside.c     http://bawn.internal/
  *        '-- refuse.c     403 where it is HTTP (also inside TLS), else a reset
  *   datagram (box.c) -> stub.c: names to synthetic addresses, never a look-up
  *   dial.c: resolve once (resolve.c), judge every address, connect to that very one
  *
- * Rules: a flow belongs to one box and one generation of its policy; all that waits (ask, dial) holds the flow
- * and is told when it is cut. Nothing a box or an upstream sends is trusted or unbounded.
+ * Rules: a flow belongs to one box and one generation of its policy; all that waits (ask, dial)
+ * holds the flow and is told when it is cut. Nothing a box or an upstream sends is trusted or
+ * unbounded.
  */
 #include "egress/egress.h"
 #include "egress/vault.h"
@@ -44,7 +45,7 @@ struct egress {
 	struct mint *mint; /* NULL: no CA, no intercept */
 	struct tls *upstream_tls;
 	struct vault *vault;
-	TAILQ_HEAD(, egress_box) boxes;
+	TAILQ_HEAD(egress_box_list, egress_box) boxes;
 	size_t boxes_n, flows_n, flows_max;
 	struct egress_totals totals;
 	uint64_t serial, ask_prefix; /* of asks; the prefix differs in each life */
@@ -85,7 +86,7 @@ struct egress_box {
 	struct loop_task bury;
 	struct name_map *names;
 	struct pool *pool; /* made by intercept when first needed; box.c frees it */
-	TAILQ_HEAD(, egress_flow) flows;
+	TAILQ_HEAD(egress_flow_list, egress_flow) flows;
 	size_t flows_n;
 	struct budget_state *budgets;
 	size_t budgets_n;
@@ -93,7 +94,7 @@ struct egress_box {
 	size_t violations_n;
 	struct egress_usage *dests;
 	size_t dests_n;
-	TAILQ_HEAD(, ask) asks;
+	TAILQ_HEAD(ask_list, ask) asks;
 	size_t asks_n;
 	struct standing_yes *standing;
 	size_t standing_n;
@@ -122,8 +123,8 @@ struct egress_flow {
 	/* Stop at once: called on cut, on the box's end and at shutdown; must call flow_done(). */
 	void (*cut)(struct egress_flow *f);
 	/*
-	 * Is it still allowed under the box's policy of now? NULL: flow_decide() with what is known here. An intercepted
-	 * connection asks for the request under way. Sets f->rule.
+	 * Is it still allowed under the box's policy of now? NULL: flow_decide() with what is known
+	 * here. An intercepted connection asks for the request under way. Sets f->rule.
 	 */
 	bool (*still_allowed)(struct egress_flow *f);
 	TAILQ_ENTRY(egress_flow) link;
@@ -163,7 +164,7 @@ void explicit_start(struct egress_box *b, int take_fd, const struct flow_target 
 void stub_ready(struct egress_box *b);
 
 /* account.c */
-/* Charge and check; false: the budget of the rule or of the policy is used up (then deny by DENIAL_BUDGET). */
+/* Charge and check; false: the rule's or the policy's budget is used up (DENIAL_BUDGET). */
 bool account_bytes(struct egress_flow *f, uint64_t up, uint64_t down);
 bool account_request(struct egress_flow *f); /* also one new connection passed through */
 void account_latency(struct egress_flow *f, uint64_t us);
@@ -194,7 +195,10 @@ struct ask {
 	void (*answered)(struct ask *a, bool is_allowed);
 	TAILQ_ENTRY(ask) link;
 };
-/* Embedded in the asker. -EMFILE past the cap: deny. A standing yes for this box answers from the loop. */
+/*
+ * Embedded in the asker. -EMFILE past the cap: deny. A standing yes for this box answers, from the
+ * loop.
+ */
 int ask_start(struct ask *a, struct egress_flow *f, const struct denial *what, struct err *err);
 void ask_cancel(struct ask *a); /* fine if it is over */
 /* A request in words (bawn.internal): nobody waits. `id` is "" if it was granted before. */
@@ -211,14 +215,20 @@ struct dial {
 	const char *name; /* of the flow, or NULL: flow->addr */
 	uint16_t port;
 	const char *method, *path; /* of the request it is for; NULL: passed on without a look */
-	/* fd >= 0 is the caller's, connected; flow->addr is where. Else kind and why. From the loop only. */
+	/*
+	 * From the loop only. fd >= 0 is the caller's, connected; flow->addr is where. Else kind
+	 * and why.
+	 */
 	void (*done)(struct dial *d, int fd, enum denial_kind kind, const char *why);
 	void *impl;
 };
 void dial_start(struct dial *d);
 void dial_cancel(struct dial *d);
 
-/* Where a flow goes once its name, port and protocol are known; each takes the descriptor and flow's place. */
+/*
+ * Where a flow goes once its name, port and protocol are known; who gets it takes the descriptor
+ * and the flow's place.
+ */
 struct flow_target {
 	char name[POLICY_NAME_MAX + 1];
 	struct address addr;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Clients that know of a proxy: CONNECT, absolute-form HTTP and SOCKS5 at one address, told apart by
- * the first byte. What they name is judged like what others connect to.
+ * Clients that know of a proxy: CONNECT, absolute-form HTTP and SOCKS5 at one address, told apart
+ * by the first byte. What they name is judged like what others connect to.
  *
  *   sniffing --'C'ONNECT host:port--> answered 200 --> flow
  *      |------GET http://host/------> intercept (the head stays in the socket)

@@ -3,7 +3,7 @@
 /*
  * A connection whose kind is not known yet:
  *
- *   peeking --first bytes say what it is, or nobody speaks--> settled: passed on, intercepted, refused
+ *   peeking --first bytes say what it is, or nobody speaks--> passed on, intercepted, refused
  *      |                                                        ^
  *      '--a person has to say--> asking --yes, no, time---------'
  *

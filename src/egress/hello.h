@@ -24,7 +24,7 @@ enum hello_result {
 struct hello {
 	char name[POLICY_NAME_MAX + 1]; /* as rules have it; "" = none */
 	bool has_name;
-	bool is_bad_name; /* there is one that no rule can speak of: an address, odd bytes, two names */
+	bool is_bad_name; /* one that no rule can speak of: an address, odd bytes, two names */
 	bool has_ech;     /* encrypted hello, or the grease that looks like it */
 };
 

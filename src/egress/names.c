@@ -23,7 +23,7 @@ struct name_map {
 	uint64_t key;
 	uint32_t next;
 	struct name_entry **by_name, **by_number;
-	TAILQ_HEAD(, name_entry) used;
+	TAILQ_HEAD(name_entry_list, name_entry) used;
 };
 
 static const uint8_t prefix6[12] = {0xfd, 0xba, 0x3a, 0x11, 0xed, 0x00};
@@ -130,7 +130,9 @@ static void grow(struct name_map *m)
 	m->by_number = mem_must(calloc(n, sizeof(struct name_entry *)));
 	m->buckets_n = n;
 	TAILQ_FOREACH(e, &m->used, link)
-	chain_in(m, e);
+	{
+		chain_in(m, e);
+	}
 }
 
 static void touch(struct name_map *m, struct name_entry *e)
@@ -144,8 +146,10 @@ static void make_room(struct name_map *m)
 	struct name_entry *e;
 
 	TAILQ_FOREACH(e, &m->used, link)
-	if (e->refs == 0)
-		break;
+	{
+		if (e->refs == 0)
+			break;
+	}
 	if (!e)
 		return; /* there are fewer connections than names: does not happen */
 	chain_out(m, e);

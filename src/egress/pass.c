@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A connection passed on without a look inside: dial, then relay both ways until both ends are done.
+ * A connection passed on without a look inside: dial, then relay both ways until both are done.
  *
  *   dialling --connected--> relaying --both ways ended--> over
  *       \-- refused, failed    \-- reset, idle, cut, budget --^
  *
- * 1. What was read and not yet written is in `left` or in the pipe of its way; while there is any, that
- *    way reads no more: a slow reader slows the writer, and nobody's memory grows.
+ * 1. What was read and not yet written is in `left` or in the pipe of its way; while there is any,
+ *    that way reads no more: a slow reader slows the writer, and nobody's memory grows.
  * 2. A pipe is held only while it has bytes in it.
  * 3. Bytes are charged when they are read, and no more are read than the budgets give.
  * 4. What epoll waits for is decided in one place, set_interest().

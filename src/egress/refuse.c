@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Saying no: in HTTP where the box speaks it (inside a minted TLS session too), as a TLS alert where
- * it does not trust us, as a reset otherwise. The violation is recorded here.
+ * Saying no: in HTTP where the box speaks it (inside a minted TLS session too), as a TLS alert
+ * where we have no authority, as a reset otherwise. The violation is recorded here.
  */
 #include "base/mem.h"
 #include "base/text.h"
@@ -94,16 +94,14 @@ void refuse_start(struct egress_box *b, int take_fd, const struct flow_target *t
 	AUTO_BUF struct buf out = {0};
 
 	violation_note(b, d);
-	if (b->is_gone) {
+	if (b->is_gone || (!is_http && !t->is_tls)) {
 		reset(take_fd);
 	} else if (is_http) {
 		refuse_format(d, NULL, 0, false, &out);
 		say(b, take_fd, buf_data(&out), buf_len(&out));
-	} else if (t->is_tls && b->engine->mint) {
+	} else if (b->engine->mint) {
 		intercept_refuse(b, take_fd, t, d);
-	} else if (t->is_tls) {
-		say(b, take_fd, tls_access_denied, sizeof(tls_access_denied));
 	} else {
-		reset(take_fd);
+		say(b, take_fd, tls_access_denied, sizeof(tls_access_denied));
 	}
 }

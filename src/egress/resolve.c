@@ -27,7 +27,7 @@
 #define SOCKETS_MAX  8 /* of one look-up: A and AAAA, over UDP and TCP, to a few servers */
 #define TRY_MS       1500
 #define TRIES        2
-#define FAILED_S     5
+#define FAILED_S     2
 #define NOT_THERE_S  5
 #define BUCKETS      1024
 #define NAME_MAX_LEN POLICY_NAME_MAX
@@ -54,7 +54,7 @@ struct lookup {
 	struct address addrs[RESOLVE_ADDRS_MAX];
 	size_t addrs_n;
 	uint64_t until_ms; /* known: for so long */
-	TAILQ_HEAD(, resolve_wait) waiters;
+	TAILQ_HEAD(resolve_wait_list, resolve_wait) waiters;
 	struct lookup *next;      /* in its bucket */
 	TAILQ_ENTRY(lookup) link; /* queued: in turn; known: by use */
 };

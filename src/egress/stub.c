@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The box's name server. It never looks anything up: a name gets an address that stands for it, also
- * one that is denied, so that the connection that follows can be told why not. A name that carries a
- * placeholder gets nothing.
+ * The box's name server. It never looks anything up: a name gets an address that stands for it,
+ * also one that is denied, so that the connection that follows can be told why not. A name that
+ * carries a placeholder gets nothing.
  */
 #include "egress/dns_wire.h"
 #include "egress/egress_impl.h"

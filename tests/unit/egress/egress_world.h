@@ -120,7 +120,7 @@ static inline socklen_t world_addr(const char *text, uint16_t port, struct socka
 
 static inline int world_open(const struct world_call *c)
 {
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = {0};
 	socklen_t n = world_addr(c->addr, c->port, &a);
 	AUTO_FD int fd = socket(a.ss_family, c->type | SOCK_CLOEXEC, 0);
 
@@ -271,7 +271,7 @@ static inline uint64_t world_count(enum denial_kind kind)
 
 static inline int serve(const char *addr, uint16_t port)
 {
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = {0};
 	socklen_t n = world_addr(addr, port, &a);
 	int fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
 
@@ -281,11 +281,20 @@ static inline int serve(const char *addr, uint16_t port)
 	return fd;
 }
 
+/* Whoever waits, or -1. */
+static inline int came(int server)
+{
+	struct sockaddr_storage a;
+	socklen_t n = sizeof(a);
+
+	return accept4(server, (struct sockaddr *)&a, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
 static inline int accepted(int server)
 {
 	int fd = -1;
 
-	(void)WAIT_FOR((fd = accept4(server, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0);
+	(void)WAIT_FOR((fd = came(server)) >= 0);
 	return fd;
 }
 
@@ -382,7 +391,7 @@ static inline void world_dns_ready(struct loop_watch *w, uint32_t events)
 
 static inline bool world_serve_dns(void)
 {
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = {0};
 	socklen_t n = world_addr(WORLD_DNS, 53, &a);
 
 	world.dns.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

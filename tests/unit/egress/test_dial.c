@@ -64,7 +64,7 @@ static void a_name_must_not_lead_inside(void)
 			tap_print("# %s: %s\n", bad[i], world.denied.reason);
 		CHECK_STR(world.denied.name, bad[i]);
 	}
-	CHECK(accept4(server, NULL, NULL, SOCK_CLOEXEC) < 0);
+	CHECK(came(server) < 0);
 	world_end();
 }
 
@@ -92,7 +92,7 @@ static void the_address_that_may_be_dialled_is_taken(void)
 	lan = serve(WORLD_LAN, 7000);
 	box = box_connect("mixed.test", 7000);
 	CHECK((far = accepted(server)) >= 0);
-	CHECK(accept4(lan, NULL, NULL, SOCK_CLOEXEC) < 0);
+	CHECK(came(lan) < 0);
 	world_end();
 }
 
@@ -121,7 +121,7 @@ static void a_denied_network_is_not_reached_by_name_either(void)
 	CHECK_INT(end_of(box), ECONNRESET);
 	CHECK_INT(world.denied.kind, DENIAL_RULE);
 	CHECK_STR(world.denied.rule, "t/2");
-	CHECK(accept4(server, NULL, NULL, SOCK_CLOEXEC) < 0);
+	CHECK(came(server) < 0);
 	world_end();
 }
 
@@ -140,7 +140,7 @@ static void our_own_addresses_are_not_dialled(void)
 	box = box_connect("good.test", 7000);
 	CHECK_INT(end_of(box), ECONNRESET);
 	CHECK_INT(world.denied.kind, DENIAL_ADDRESS);
-	CHECK(accept4(server, NULL, NULL, SOCK_CLOEXEC) < 0);
+	CHECK(came(server) < 0);
 	world_end();
 }
 
@@ -164,10 +164,10 @@ static void a_name_that_changes_its_mind_is_judged_again(void)
 		(void)usleep(100000);
 		turn();
 		turn();
-		far = accept4(server, NULL, NULL, SOCK_CLOEXEC);
+		far = came(server);
 	}
 	CHECK_INT(world.denied.kind, DENIAL_ADDRESS);
-	CHECK(accept4(lan, NULL, NULL, SOCK_CLOEXEC) < 0);
+	CHECK(came(lan) < 0);
 	world_end();
 }
 

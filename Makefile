@@ -37,9 +37,9 @@ check-asan: ## unit and integration tests under ASan and UBSan
 fuzz: ## run every fuzz target for TIME seconds each (default 60)
 	@tools/fuzz $(TIME)
 
-bench: all ## compare start-up with bwrap, crun, runc and unshare
+bench: all ## compare start-up with bwrap, crun, runc; the road out with its peers
 	@tools/install-deps build bench
-	@BUILD=$(abspath $(BUILD)) bench/run --vm --server --write docs/benchmarks.md
+	@BUILD=$(abspath $(BUILD)) bench/run --vm --server --egress --write docs/benchmarks.md
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is honoured
 	@meson install -C $(BUILD) --no-rebuild --strip

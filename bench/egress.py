@@ -58,6 +58,7 @@ class Bench(World):
         super().__init__()
         self.build_dir, self.bawn = build, bawn
         self.home = os.path.join(self.top, "home")
+        self.env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.home, "BAWN_STATE_DIR": f"{self.home}/state"}
         # Not below /tmp or /var/tmp: a box has its own of these.
         self.tools = os.path.join("/usr/local/lib", os.path.basename(self.top))
 
@@ -103,7 +104,7 @@ class Bench(World):
         with open(path, "w", encoding="ascii") as f:
             f.write(json.dumps({"name": kind, "version": 1, "network": {"rules": RULES[kind]}}))
         # Inside, the name has an address that only egress knows the meaning of.
-        script = f'fetch=$1; shift; exec "$fetch" -a $(getent ahostsv4 {NAME} | sed "s/ .*//;q") "$@"'
+        script = f'fetch=$1; shift; exec "$fetch" -a $(getent ahosts {NAME} | sed -n "/^[0-9.]* /{{s/ .*//p;q}}") "$@"'
         return [*self.here(), self.bawn, "run", "--no-explain", "--profile", path, "--",
                 "/bin/sh", "-c", script, "sh"]
 
@@ -126,7 +127,7 @@ class Bench(World):
     def sample(self, subject, path, *what):
         done = subprocess.run([*subject.prefix, self.fetch, *subject.options, subject.url(path), *map(str, what)],
                               capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=self.home,
-                              env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.home})
+                              env=self.env)
         if done.returncode != 0:
             raise harness.Failed(f"{subject.name} {what[0]}: {done.stderr.strip()[-400:]}")
         return float(done.stdout.split()[0])
@@ -136,7 +137,7 @@ class Bench(World):
         subject = Subject("held", "", self.box("pass"), [])
         p = subprocess.Popen([*subject.prefix, self.fetch, subject.url("/json"), "hold", str(HELD)], cwd=self.home,
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.home})
+                             env=self.env)
         try:
             if p.stdout.readline() != b"held\n":
                 raise harness.Failed(f"{HELD} connections could not be held")

@@ -216,10 +216,8 @@ static struct ask *find(const struct egress *e, const char *id)
 	struct egress_box *b;
 	struct ask *a;
 
-	TAILQ_FOREACH(b, &e->boxes, link)
-	{
-		TAILQ_FOREACH(a, &b->asks, link)
-		{
+	for (b = TAILQ_FIRST(&e->boxes); b; b = TAILQ_NEXT(b, link)) {
+		for (a = TAILQ_FIRST(&b->asks); a; a = TAILQ_NEXT(a, link)) {
 			if (a->pub.id[0] && strcmp(a->pub.id, id) == 0)
 				return a;
 		}

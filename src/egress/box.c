@@ -21,8 +21,7 @@ struct egress_box *box_find(const struct egress *e, const char *id)
 {
 	struct egress_box *b;
 
-	TAILQ_FOREACH(b, &e->boxes, link)
-	{
+	for (b = TAILQ_FIRST(&e->boxes); b; b = TAILQ_NEXT(b, link)) {
 		if (strcmp(b->id, id) == 0)
 			return b;
 	}

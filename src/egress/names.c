@@ -129,8 +129,7 @@ static void grow(struct name_map *m)
 	m->by_name = mem_must(calloc(n, sizeof(struct name_entry *)));
 	m->by_number = mem_must(calloc(n, sizeof(struct name_entry *)));
 	m->buckets_n = n;
-	TAILQ_FOREACH(e, &m->used, link)
-	{
+	for (e = TAILQ_FIRST(&m->used); e; e = TAILQ_NEXT(e, link)) {
 		chain_in(m, e);
 	}
 }
@@ -145,8 +144,7 @@ static void make_room(struct name_map *m)
 {
 	struct name_entry *e;
 
-	TAILQ_FOREACH(e, &m->used, link)
-	{
+	for (e = TAILQ_FIRST(&m->used); e; e = TAILQ_NEXT(e, link)) {
 		if (e->refs == 0)
 			break;
 	}

@@ -321,14 +321,38 @@ static void add_route(struct batch *b, uint8_t family)
 	put(b, RTA_OIF, &device, sizeof(device));
 }
 
+/*
+ * An address besides the loopback's own: without one, getaddrinfo() with AI_ADDRCONFIG takes the
+ * family for missing and finds no name at all. No name is ever given this one.
+ */
+static void add_address(struct batch *b, uint8_t family, const void *address, size_t n)
+{
+	struct ifaddrmsg head = {
+		.ifa_family = family,
+		.ifa_prefixlen = (uint8_t)(n * 8),
+		.ifa_scope = RT_SCOPE_HOST,
+		.ifa_index = LOOPBACK,
+	};
+
+	begin(b, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, &head, sizeof(head));
+	message(b)->nlmsg_seq = family;
+	put(b, IFA_LOCAL, address, n);
+	put(b, IFA_ADDRESS, address, n);
+}
+
 static int make_routes(bool has_ipv6, struct err *err)
 {
+	static const uint8_t own4[] = {198, 19, 255, 255};
+	static const uint8_t own6[16] = {0xfd, 0xba, 0x3a, 0x11, 0xed, 0, 0xff, 0xff, [15] = 1};
 	struct batch b = {.n = 0};
 	int r;
 
 	add_route(&b, AF_INET);
-	if (has_ipv6)
+	add_address(&b, AF_INET, own4, sizeof(own4));
+	if (has_ipv6) {
 		add_route(&b, AF_INET6);
+		add_address(&b, AF_INET6, own6, sizeof(own6));
+	}
 	r = talk(NETLINK_ROUTE, &b);
 	return r < 0 ? err_set(err, -r, "road: make every address local: %s", strerrordesc_np(-r))
 		     : 0;

@@ -146,6 +146,14 @@ def test_options_of_the_command_line(world, box):
     assert done.out.strip() == "403" and mark.packets() == [], done
 
 
+@pytest.mark.parametrize("family", ["4", "6"])
+def test_one_family_alone(run, family):
+    """Look-ups that ask whether the machine has such addresses at all (AI_ADDRCONFIG) find names."""
+    assert run("getent", f"ahostsv{family}", "api.test").status == 0
+    done = run(*BARE, "curl", "-sS", f"-{family}", "-o", "/dev/null", "-w", "%{http_code}", "https://api.test/")
+    assert done.out == "200", done
+
+
 def test_nothing_of_the_road_without_a_rule(world, box):
     """A box without rules has no road, no variables, no name."""
     mark = world.mark()

@@ -18,6 +18,7 @@
  * 3. A byte of a body is in one queue at a time, each of them bounded by WINDOW: whoever is fast waits.
  * 4. In GONE only the memory is left; every callback ends there at once.
  */
+#include "egress/echo.h"
 #include "egress/egress_impl.h"
 #include "egress/heads.h"
 #include "egress/pool.h"
@@ -63,6 +64,7 @@ struct ic_request { /* the one under way */
 	struct h1_body down;
 	bool is_down_chunked; /* as it goes to the box */
 	struct buf down_trailers;
+	struct echo echo; /* what the box must not learn from the answer */
 	unsigned interims;
 	uint64_t sent_us;        /* monotonic */
 	uint64_t up_at, down_at; /* of the flow, when it began */
@@ -129,6 +131,9 @@ void ic_inside(struct intercept *ic, const struct h1_head *h);
 /* intercept_upstream.c */
 void ic_connect(struct intercept *ic); /* a connection, then req.out goes out; or is_lookup */
 extern const struct conn_events ic_up_events;
+
+/* Bytes of an answer, past the echo watch, into *ret. False: it was answered, or broken off. */
+bool ic_unheard(struct intercept *ic, const char *p, size_t n, struct buf *ret);
 
 /* intercept_ws.c */
 void ic_raw_begin(struct intercept *ic);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "egress/intercept_impl.h"
 
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,17 +78,64 @@ static void vault_says_no(struct intercept *ic, int r, const struct err *err)
 		ic_deny(ic, DENIAL_PLACEHOLDER, 0, err->msg);
 }
 
-/* Compression would hide a placeholder from us; without one to look for, it is the client's business. */
-static void drop_extensions(const struct intercept *ic, struct h1_head *h)
+/*
+ * Compression would hide from us what we look for: placeholders in a WebSocket, credentials in an
+ * answer. Where there is nothing to look for, it is the client's business.
+ */
+static bool hides(const struct intercept *ic, struct h1_text field)
+{
+	const struct policy_rule *rule = ic->flow.rule;
+
+	if (ic->req.is_websocket && h1_is_nocase(field, "sec-websocket-extensions"))
+		return ic->flow.box->policy->bindings_n > 0;
+	return rule && rule->bindings_n > 0 && h1_is_nocase(field, "accept-encoding");
+}
+
+static void drop_compression(const struct intercept *ic, struct h1_head *h)
 {
 	size_t n = 0;
 
-	if (!ic->req.is_websocket || ic->flow.box->policy->bindings_n == 0)
-		return;
 	for (size_t i = 0; i < h->fields_n; i++)
-		if (!h1_is_nocase(h->fields[i].name, "sec-websocket-extensions"))
+		if (!hides(ic, h->fields[i].name))
 			h->fields[n++] = h->fields[i];
 	h->fields_n = n;
+}
+
+/* Basic credentials travel as one text. */
+static void watch_basic(struct echo *e, const char *user, const char *value, size_t n)
+{
+	struct buf clear = {.is_secret = true, .cap = 2 * VAULT_VALUE_MAX};
+	struct buf coded = {.is_secret = true, .cap = 4 * VAULT_VALUE_MAX};
+	char *to = buf_reserve(&coded, 4 * ((n + strlen(user)) / 3 + 2));
+
+	if (to && buf_addf(&clear, "%s:", user) == 0 && buf_add(&clear, value, n) == 0) {
+		int len = EVP_EncodeBlock((unsigned char *)to,
+			(const unsigned char *)buf_data(&clear), (int)buf_len(&clear));
+
+		buf_commit(&coded, (size_t)len);
+		echo_add(e, buf_data(&coded), buf_len(&coded));
+	}
+	buf_done(&clear);
+	buf_done(&coded);
+}
+
+/* What the rule put in must not come back. A key that signs is never sent. */
+static void watch_values(struct intercept *ic, const struct policy_rule *rule)
+{
+	const struct egress_box *b = ic->flow.box;
+
+	for (size_t i = 0; i < rule->bindings_n; i++) {
+		const struct policy_binding *k = &b->policy->bindings[rule->bindings[i]];
+		const struct vault_secret *s = vault_find(b->engine->vault, b->owner, k->secret);
+		size_t n = 0;
+		const char *value = s ? vault_value(s, &n) : NULL;
+
+		if (!value || k->place == POLICY_SIGV4)
+			continue;
+		echo_add(&ic->req.echo, value, n);
+		if (k->place == POLICY_BASIC)
+			watch_basic(&ic->req.echo, k->field, value, n);
+	}
 }
 
 /* Make req.out. False: it was answered. */
@@ -109,7 +157,7 @@ static bool write_head(struct intercept *ic, struct h1_head *h, bool is_collecte
 	int r;
 
 	host_text(ic, h, host, sizeof(host));
-	drop_extensions(ic, h);
+	drop_compression(ic, h);
 	q->out = (struct buf){.cap = 4 * H1_HEAD_MAX, .is_secret = true};
 	if (is_collected) {
 		framing.framing = buf_len(&q->body) > 0 ? H1_LENGTH : H1_NO_BODY;
@@ -128,6 +176,7 @@ static bool write_head(struct intercept *ic, struct h1_head *h, bool is_collecte
 		vault_says_no(ic, r, &err);
 		return false;
 	}
+	watch_values(ic, rule);
 	return true;
 }
 

@@ -16,6 +16,7 @@ void ic_request_done(struct ic_request *q)
 	buf_wipe(&q->raw);
 	buf_wipe(&q->body);
 	buf_wipe(&q->out);
+	echo_done(&q->echo);
 	*q = (struct ic_request){0};
 }
 

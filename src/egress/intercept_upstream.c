@@ -131,6 +131,13 @@ void ic_connect(struct intercept *ic)
 	dial_start(&ic->dial);
 }
 
+static void repeated(struct intercept *ic)
+{
+	ic->req.keep_alive = false;
+	ic_deny(ic, DENIAL_PLACEHOLDER, 0,
+		"the answer repeats the credential that was put into the request");
+}
+
 /* ---- the answer's head ---- */
 
 static void first_byte(struct intercept *ic)
@@ -223,6 +230,10 @@ static size_t answer_head(struct intercept *ic, const char *p, size_t n)
 		ic_deny(ic, DENIAL_BUDGET, 0, NULL);
 		return 0;
 	}
+	if (echo_has(&q->echo, p, end)) {
+		repeated(ic);
+		return 0;
+	}
 	if (h.status == 101)
 		ok = pass_upgrade(ic, &h, p, end);
 	else if (h.status < 200)
@@ -234,10 +245,46 @@ static size_t answer_head(struct intercept *ic, const char *p, size_t n)
 
 /* ---- its body ---- */
 
+bool ic_unheard(struct intercept *ic, const char *p, size_t n, struct buf *ret)
+{
+	int r = echo_feed(&ic->req.echo, p, n, ret);
+
+	if (r == -EPERM)
+		repeated(ic);
+	else if (r < 0)
+		ic_abort(ic);
+	return r == 0;
+}
+
+static void write_piece(struct intercept *ic, const char *p, size_t n)
+{
+	struct conn *to = ic->client;
+	char size[24];
+
+	if (n == 0)
+		return; /* an empty chunk would be the last */
+	if (ic->req.is_down_chunked)
+		conn_write(to, size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", n));
+	conn_write(to, p, n);
+	if (ic->req.is_down_chunked)
+		conn_write(to, "\r\n", 2);
+}
+
 static bool pass_last(struct intercept *ic)
 {
 	AUTO_BUF struct buf out = {0};
+	AUTO_BUF struct buf rest = {.is_secret = true};
 
+	if (echo_rest(&ic->req.echo, &rest) < 0) {
+		ic_abort(ic);
+		return false;
+	}
+	write_piece(ic, buf_data(&rest), buf_len(&rest));
+	if (echo_has(&ic->req.echo, buf_data(&ic->req.down_trailers),
+		    buf_len(&ic->req.down_trailers))) {
+		repeated(ic);
+		return false;
+	}
 	if (!ic->req.is_down_chunked)
 		return true;
 	if (buf_add(&out, "0\r\n", 3) < 0 || heads_trailers(&ic->req.down_trailers, &out) < 0 ||
@@ -251,18 +298,19 @@ static bool pass_last(struct intercept *ic)
 
 static bool pass_piece(struct intercept *ic, const char *p, size_t n)
 {
-	struct conn *to = ic->client;
-	char size[24];
+	AUTO_BUF struct buf clean = {.is_secret = true};
 
 	if (!account_bytes(&ic->flow, 0, n)) {
 		ic_deny(ic, DENIAL_BUDGET, 0, NULL);
 		return false;
 	}
-	if (ic->req.is_down_chunked)
-		conn_write(to, size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", n));
-	conn_write(to, p, n);
-	if (ic->req.is_down_chunked)
-		conn_write(to, "\r\n", 2);
+	if (ic->req.echo.n == 0) {
+		write_piece(ic, p, n);
+		return true;
+	}
+	if (!ic_unheard(ic, p, n, &clean))
+		return false;
+	write_piece(ic, buf_data(&clean), buf_len(&clean));
 	return true;
 }
 

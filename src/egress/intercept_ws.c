@@ -103,12 +103,20 @@ size_t ic_raw_up(struct intercept *ic, const char *p, size_t n)
 
 size_t ic_raw_down(struct intercept *ic, const char *p, size_t n)
 {
+	AUTO_BUF struct buf clean = {.is_secret = true};
+
 	ic_moved(ic);
 	if (!account_bytes(&ic->flow, 0, n)) {
 		ic_deny(ic, DENIAL_BUDGET, 0, NULL);
 		return 0;
 	}
-	conn_write(ic->client, p, n);
+	if (ic->req.echo.n == 0) {
+		conn_write(ic->client, p, n);
+	} else {
+		if (!ic_unheard(ic, p, n, &clean))
+			return 0;
+		conn_write(ic->client, buf_data(&clean), buf_len(&clean));
+	}
 	if (conn_queued(ic->client) > IC_WINDOW) {
 		ic->is_down_blocked = true;
 		conn_pause(ic->up->conn);

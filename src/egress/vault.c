@@ -75,6 +75,12 @@ const struct vault_secret *vault_find(const struct vault *v, const char *owner, 
 	return s;
 }
 
+const char *vault_value(const struct vault_secret *s, size_t *ret_n)
+{
+	*ret_n = s->value.n;
+	return s->value.p;
+}
+
 static int check(const char *owner, const char *name, const char *value, size_t n, struct err *err)
 {
 	char quoted[100];

@@ -45,6 +45,8 @@ int vault_set(struct vault *v, const char *owner, const char *name, const void *
 /* Revoke: the value is zeroed before this returns. */
 void vault_forget(struct vault *v, const char *owner, const char *name);
 const struct vault_secret *vault_find(const struct vault *v, const char *owner, const char *name);
+/* The bytes; in the vault's pages, valid until the secret is set again or forgotten. */
+const char *vault_value(const struct vault_secret *s, size_t *ret_n);
 
 /* Looks for placeholders in a stream, also across pieces. Zero it to start. */
 struct vault_scan {

@@ -158,6 +158,7 @@ static void a_client_that_leaves_in_the_middle_ends_the_servers_side(void)
 
 /* ---- placeholders ---- */
 
+#define VALUE "sk-s3cret-abcdefgh"
 static char placeholder[PLACEHOLDER_LEN + 1];
 
 static void keyed_world(void)
@@ -166,7 +167,7 @@ static void keyed_world(void)
 
 	world_make(KEYED, NULL);
 	placeholder_make("", "KEY", placeholder);
-	CHECK_INT(vault_set(egress_vault(w.engine), "", "KEY", "s3cret", 6, &err), 0);
+	CHECK_INT(vault_set(egress_vault(w.engine), "", "KEY", VALUE, strlen(VALUE), &err), 0);
 }
 
 static void a_key_is_put_in_where_it_belongs(void)
@@ -180,7 +181,7 @@ static void a_key_is_put_in_where_it_belongs(void)
 		POST "Authorization: Bearer %s\r\nContent-Length: 2\r\n\r\nab", placeholder);
 	say(&c, text);
 	s = served(1);
-	CHECK(hears(s, "Authorization: Bearer s3cret\r\n") && hears(s, "\r\n\r\nab"));
+	CHECK(hears(s, "Authorization: Bearer " VALUE "\r\n") && hears(s, "\r\n\r\nab"));
 	say(s, OK_HI);
 	CHECK(hears(&c, "hi"));
 	side_done(&c);
@@ -278,6 +279,49 @@ static void a_masked_placeholder_in_a_message_is_cut(void)
 	CHECK(ends(&c) && ends(s));
 	CHECK_INT(w.denied.kind, DENIAL_PLACEHOLDER);
 	CHECK_INT(buf_len(&s->got), 0);
+	side_done(&c);
+	world_done();
+}
+
+/* A page that shows the request it got: in the head, in the body, cut in two. */
+static void an_answer_that_repeats_the_key_is_cut(void)
+{
+	static const char *const pieces[][2] = {
+		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Was: Bearer " VALUE "\r\n\r\nhi", ""},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\nyou said Bearer " VALUE "!", ""},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\nyou said sk-s3cre", "t-abcdefgh!"},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nsk-s3\r\n",
+			"d\r\ncret-abcdefgh\r\n0\r\n\r\n"},
+	};
+	struct side c, *s;
+
+	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+		keyed_world();
+		client_open(&c, "site.test", TLS);
+		say(&c, GET "Accept-Encoding: gzip\r\n\r\n");
+		s = served(1);
+		CHECK(hears(s, "Authorization: Bearer " VALUE "\r\n"));
+		CHECK(!strstr(said(s), "Accept-Encoding"));
+		say(s, pieces[i][0]);
+		quiet();
+		CHECK(!strstr(said(&c), "sk-s"));
+		if (*pieces[i][1])
+			say(s, pieces[i][1]);
+		CHECK(ends(&c));
+		CHECK(!strstr(said(&c), "sk-s"));
+		CHECK_INT(w.denied.kind, DENIAL_PLACEHOLDER);
+		side_done(&c);
+		world_done();
+	}
+	/* What only looks like its beginning comes through, to the last byte. */
+	keyed_world();
+	client_open(&c, "site.test", TLS);
+	say(&c, GET "\r\n");
+	s = served(1);
+	CHECK(hears(s, "\r\n\r\n"));
+	say(s, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\na sk-s3cr");
+	CHECK(hears(&c, "\r\n\r\na sk-s3cr"));
+	CHECK_INT(w.denied_n, 0);
 	side_done(&c);
 	world_done();
 }
@@ -572,6 +616,7 @@ int main(void)
 	RUN(a_placeholder_elsewhere_is_403_and_goes_nowhere);
 	RUN(a_placeholder_in_a_body_stops_it);
 	RUN(a_masked_placeholder_in_a_message_is_cut);
+	RUN(an_answer_that_repeats_the_key_is_cut);
 	RUN(a_budget_of_bytes_ends_the_transfer);
 	RUN(answers_that_could_be_read_in_two_ways_are_502);
 	RUN(an_answer_too_many_is_never_delivered);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "core/policy_build.h"
+#include "core/policy_e2b.h"
 #include "core/profile_load.h"
 
 #include <stdio.h>
@@ -167,35 +168,84 @@ static int add_list(struct policy *p, const json_t *network, const char *name,
 	return 0;
 }
 
-static bool is_locked(const json_t *network)
+/* The strings of an array, if it is one; network_check() has refused what is not. */
+static int strings_of(const json_t *network, const char *name, struct strv *ret, struct err *err)
 {
-	return json_is_false(json_object_get(network, "allow_internet_access"));
+	json_t *v;
+	size_t i;
+	int r = 0;
+
+	json_array_foreach(json_object_get(network, name), i, v)
+	{
+		if (r >= 0 && json_is_string(v))
+			r = strv_add(ret, json_string_value(v), err);
+	}
+	return r;
+}
+
+static size_t ports_of(const json_t *network, uint16_t *ret, size_t max)
+{
+	size_t n = 0, i;
+	json_t *v;
+
+	json_array_foreach(json_object_get(network, "httpsPorts"), i, v)
+	{
+		if (n < max && json_integer_value(v) > 0 && json_integer_value(v) <= UINT16_MAX)
+			ret[n++] = (uint16_t)json_integer_value(v);
+	}
+	return n;
+}
+
+/* What E2B's fields make of the base: itself, if they say nothing. */
+static int of_e2b(const struct policy_wish *w, const struct policy *base, struct policy **ret,
+	struct err *err)
+{
+	uint16_t ports[64];
+	struct policy_e2b e = {
+		.no_internet = w->is_closed ||
+			       json_is_false(json_object_get(w->network, "allow_internet_access")),
+		.https_ports = ports,
+		.https_ports_n = ports_of(w->network, ports, sizeof(ports) / sizeof(ports[0])),
+	};
+	int r = strings_of(w->network, "allowOut", &e.allow_out, err);
+
+	if (r >= 0)
+		r = strings_of(w->network, "denyOut", &e.deny_out, err);
+	if (r >= 0)
+		r = policy_from_e2b(&e, base, NULL, ret, err);
+	strv_done(&e.allow_out);
+	strv_done(&e.deny_out);
+	return r;
 }
 
 int api_policy_make(
 	struct api *a, const struct policy_wish *w, struct policy **ret, struct err *err)
 {
-	AUTO(policy_unref) struct policy *base = NULL, *made = NULL;
+	AUTO(policy_unref) struct policy *base = NULL, *mapped = NULL, *made = NULL;
+	AUTO_FREE char *named = NULL; /* without a version */
 	int r = 0;
 
-	if (w->is_closed || is_locked(w->network))
-		base = locked();
-	else if (w->profile && *w->profile)
+	if (w->profile && *w->profile)
 		r = api_policy_profile(a, w->tenant, w->profile, &base, err);
 	else
-		base = policy_ref(a->egress->fallback);
+		base = a->egress ? policy_ref(a->egress->fallback) : locked();
+	if (r >= 0)
+		r = of_e2b(w, base, &mapped, err);
 	if (r < 0)
 		return r;
-	made = policy_create(base->name);
-	r = policy_append(made, base, err);
+	if (w->profile && *w->profile)
+		named = text_format("%.*s", (int)strcspn(w->profile, "@"), w->profile);
+	made = policy_create(named ? named : base->name);
+	r = policy_append(made, mapped, err);
 	if (r >= 0)
 		r = add_list(made, w->network, "allow", POLICY_ALLOW, err);
 	if (r >= 0)
 		r = add_list(made, w->network, "deny", POLICY_DENY, err);
-	if (r >= 0 && a->egress->floor)
+	if (r >= 0 && a->egress && a->egress->floor)
 		r = policy_set_floor(made, a->egress->floor, err);
 	if (r < 0)
 		return r;
+	made->ask_timeout_ms = base->ask_timeout_ms;
 	policy_finish(made);
 	*ret = TAKE_PTR(made);
 	return 0;

@@ -143,6 +143,7 @@ void api_told_denied(struct api *a, const json_t *body)
 	a->egress->denied[d.kind] += d.count ? d.count : 1;
 	if (!sb)
 		return;
+	sb->has_denied = true;
 	what = what_of(&d);
 	record = denial_record_json(&d);
 	if (may_tell(sb, &sb->denied_rate, what))

@@ -4,6 +4,7 @@
  * The register of sandboxes in memory, and what every change of one has in common: row and
  * event in one transaction. How they come and go is in sandbox_create.c and sandbox_kill.c.
  */
+#include "api/egress.h"
 #include "api/metrics.h"
 #include "api/sandbox_impl.h"
 #include "api/usage.h"
@@ -269,17 +270,20 @@ int sandbox_move(struct sandbox *sb, enum sandbox_state state, enum sandbox_reas
 	return 0;
 }
 
-static int write_spec(struct sandbox *sb, const char *actor, const char *action, const char *spec,
-	struct err *err)
+/* Spec, policy and event in one transaction. */
+static int write_network(struct sandbox *sb, const char *actor, const char *spec,
+	const struct policy *policy, const char *json, struct err *err)
 {
 	struct store *s = sb->api->store;
 	int r = store_begin(s, err);
 
 	if (r < 0)
 		return r;
-	r = store_sandbox_set_spec(s, sb->row.id, spec, err);
+	r = store_sandbox_set_policy(s, sb->row.id, spec, policy->name, json, err);
 	if (r == 0)
-		r = append(sb, actor, action, "ok", NULL, err);
+		r = append(sb, actor, "network.updated", "ok",
+			json_pack("{s:s, s:s}", "profile", policy->name, "digest", policy->digest),
+			err);
 	if (r < 0) {
 		store_rollback(s);
 		return r;
@@ -287,24 +291,44 @@ static int write_spec(struct sandbox *sb, const char *actor, const char *action,
 	return store_commit(s, err);
 }
 
-int sandbox_set_network(struct sandbox *sb, const char *actor, json_t *network, struct err *err)
+int sandbox_set_network(struct sandbox *sb, const char *actor, const char *profile, json_t *network,
+	struct err *err)
 {
+	AUTO(policy_unref) struct policy *policy = NULL;
 	json_t *spec = json_loads(sb->row.spec, 0, NULL);
-	AUTO_FREE char *text = NULL;
-	int r;
+	struct policy_wish w = {.tenant = sb->row.tenant};
+	AUTO_FREE char *text = NULL, *json = NULL;
+	int r = 0;
 
-	if (spec && json_object_set(spec, "network", network) == 0)
+	if (!spec)
+		spec = json_object();
+	if (profile)
+		(void)json_object_set_new(spec, "profile", json_string(profile));
+	if (network)
+		(void)json_object_set(spec, "network", network);
+	w.profile = json_string_value(json_object_get(spec, "profile"));
+	w.network = json_object_get(spec, "network");
+	/* What the create said about access is replaced by what this says. */
+	w.is_closed = !network && json_is_false(json_object_get(
+					  json_object_get(spec, "extra"), "allowInternetAccess"));
+	r = api_policy_make(sb->api, &w, &policy, err);
+	if (r >= 0)
 		text = json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS);
 	json_decref(spec);
-	if (!text)
-		return err_set(err, ENOMEM, "sandbox %s: the rules cannot be kept", sb->row.id);
-	if (strlen(text) > SANDBOX_SPEC_MAX)
+	if (r < 0)
+		return r;
+	if (!text || strlen(text) > SANDBOX_SPEC_MAX)
 		return err_set(err, E2BIG, "the rules are too large to be kept");
-	r = write_spec(sb, actor, "sandbox.network", text, err);
+	json = policy_to_json(policy);
+	r = write_network(sb, actor, text, policy, json, err);
 	if (r < 0)
 		return r;
 	free(sb->row.spec);
+	free(sb->row.profile);
+	free(sb->row.policy);
 	sb->row.spec = TAKE_PTR(text);
+	sb->row.profile = mem_strdup(policy->name);
+	sb->row.policy = TAKE_PTR(json);
 	return 0;
 }
 
@@ -357,6 +381,7 @@ static int load(const struct store_sandbox *r, void *arg)
 	sb = sandbox_add(arg, &row);
 	/* It was there before any list that will be asked for: reconcile may judge it. */
 	sb->since_ms = 0;
+	sb->has_denied = true;
 	return 0;
 }
 

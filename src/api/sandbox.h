@@ -35,7 +35,8 @@ struct sandbox {
 	struct sandbox_gone_wait *gones; /* for the end of its killing */
 	struct usage_ring *usage;        /* api/usage.c; NULL until the first sample */
 	struct told_rate denied_rate, allowed_rate; /* api/egress_told.c */
-	uint64_t told; /* connection to egress on which it was told last; 0 = not yet */
+	bool has_denied; /* something was refused to it, or nobody remembers */
+	uint64_t told;   /* connection to egress on which it was told last; 0 = not yet */
 	struct loop_task to_free;
 	uint64_t since_ms; /* loop time at which it came to its state; 0 = in an earlier life */
 	uint64_t seen_ms;  /* asked_ms of the last list that had it */
@@ -78,8 +79,12 @@ void sandbox_kill(struct sandbox *sb, const char *actor, enum sandbox_reason rea
 /* TTL from now; only_extend keeps a later one. */
 int sandbox_set_timeout(struct sandbox *sb, const char *actor, uint64_t timeout_ms,
 	bool only_extend, struct err *err);
-/* Replace the network part of its spec; checked by the caller. */
-int sandbox_set_network(struct sandbox *sb, const char *actor, json_t *network, struct err *err);
+/*
+ * Replace the profile or the network part of its spec (NULL: as it was; checked by the caller), and what
+ * comes of both. Durable when this returns; api_egress_policy() makes it true.
+ */
+int sandbox_set_network(struct sandbox *sb, const char *actor, const char *profile, json_t *network,
+	struct err *err);
 /* Somebody uses it. */
 void sandbox_touch(struct sandbox *sb);
 

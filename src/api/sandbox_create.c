@@ -201,7 +201,7 @@ static void tell_made(struct sandbox *sb, const struct err *err)
 	}
 }
 
-/* Is this the request the row was made by? Network rules may have changed since. */
+/* Is this the request the row was made by? What it may reach may have changed since. */
 static bool is_same(const struct store_sandbox *row, const struct sandbox_wish *w)
 {
 	AUTO_FREE char *metadata = dump_object(w->metadata), *asked = NULL, *kept = NULL;
@@ -216,6 +216,8 @@ static bool is_same(const struct store_sandbox *row, const struct sandbox_wish *
 	wished = json_loads(asked, 0, NULL);
 	(void)json_object_del(spec, "network");
 	(void)json_object_del(wished, "network");
+	(void)json_object_del(spec, "profile");
+	(void)json_object_del(wished, "profile");
 	free(TAKE_PTR(asked));
 	asked = dump_object(wished);
 	kept = dump_object(spec);

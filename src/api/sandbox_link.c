@@ -15,6 +15,7 @@
 #include "api/sandbox_impl.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "core/road_env.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -198,14 +199,29 @@ static const struct mux_events bind_events = {
 	.closed = bind_closed,
 };
 
-/* "K=V" of the object's members; frame_free_strings() frees. */
+/*
+ * "K=V": what programs read to find the road out, then the members of the object, which win.
+ * frame_free_strings() frees.
+ */
 static char **env_strings(json_t *env)
 {
-	size_t n = json_object_size(env), i = 0;
-	char **v = mem_must(calloc(n + 1, sizeof(*v)));
+	struct strv road = {0};
+	struct err ignored = {0};
 	const char *key;
 	json_t *value;
+	char **v;
+	size_t i = 0;
 
+	/* Fails only past the cap of a list. */
+	(void)road_env(true, &road, &ignored);
+	v = mem_must(calloc(json_object_size(env) + road.n + 1, sizeof(*v)));
+	for (size_t k = 0; k < road.n; k++) {
+		AUTO_FREE char *name = text_format("%.*s", (int)strcspn(road.v[k], "="), road.v[k]);
+
+		if (!json_object_get(env, name))
+			v[i++] = mem_strdup(road.v[k]);
+	}
+	strv_done(&road);
 	json_object_foreach(env, key, value) v[i++] =
 		text_format("%s=%s", key, json_string_value(value));
 	return v;

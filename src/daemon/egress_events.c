@@ -13,9 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WAIT_MAX   512  /* entries that wait, of all boxes */
-#define BOX_MAX    64   /* of one box */
-#define SOON_MS    50   /* between a denial and its telling */
+#define WAIT_MAX   512 /* entries that wait, of all boxes */
+#define BOX_MAX    64  /* of one box */
+#define SOON_MS    50  /* past AT_ONCE refusals in so long, the others wait for its end */
+#define AT_ONCE    32
 #define ALLOWED_MS 1000 /* what was allowed is no news */
 #define ASKS_OPEN  4096 /* known to be open, of all boxes */
 
@@ -41,7 +42,8 @@ struct role_events {
 	TAILQ_HEAD(, open_ask) asks;
 	size_t asks_n;
 	struct loop_timer timer;
-	uint64_t flushed_ms;
+	uint64_t window_ms; /* when the current 50 ms began */
+	unsigned window_n;  /* refusals told at once in them */
 };
 
 static bool is_same(
@@ -103,14 +105,18 @@ static void arm(struct role_events *v)
 	loop_timer_set(v->role->loop, &v->timer, due > now ? due - now : 0);
 }
 
-/* The first refusal after a while goes out at once: a command's result is to carry it. */
-static uint64_t due_of(const struct role_events *v, enum control_op op)
+/* Refusals go out at once, so that a command's result carries them, but not in any number. */
+static uint64_t due_of(struct role_events *v, enum control_op op)
 {
 	uint64_t now = loop_now_ms(v->role->loop);
 
 	if (op == CONTROL_ALLOWED)
 		return now + ALLOWED_MS;
-	return now - v->flushed_ms >= SOON_MS ? now : v->flushed_ms + SOON_MS;
+	if (now - v->window_ms >= SOON_MS) {
+		v->window_ms = now;
+		v->window_n = 0;
+	}
+	return ++v->window_n <= AT_ONCE ? now : v->window_ms + SOON_MS;
 }
 
 static void add(struct role_events *v, enum control_op op, const char *box, const struct denial *d,
@@ -166,7 +172,6 @@ static void flush(struct role_events *v, uint64_t until_ms)
 {
 	struct told *t = TAILQ_FIRST(&v->waits), *next;
 
-	v->flushed_ms = loop_now_ms(v->role->loop);
 	for (; t && may_send(v); t = next) {
 		next = TAILQ_NEXT(t, link);
 		if (t->due_ms > until_ms)

@@ -162,7 +162,7 @@ def test_timeout_labels_walls_explain_metrics_logs(v1, box):
     assert walls["pid"]["requested"] == "required" and walls["pid"]["enforced"] == "enforced"
     assert walls["net"]["stops"]
     why = v1("GET", at + "/explain?network=example.org:443", status=200)["explanations"]
-    assert why[0]["verdict"] == "denied" and "net" in why[0]["because"]
+    assert why[0]["verdict"] == "denied" and "no rule allows it" in why[0]["because"]
     assert v1("GET", at + "/explain?wall=seccomp")["explanations"][0]["subject"] == "seccomp"
     v1.error("GET", at + "/explain?wall=sekkomp", 400, "invalid")
     assert v1("GET", at + "/metrics", status=200)["samples"]

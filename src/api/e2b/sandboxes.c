@@ -9,6 +9,7 @@
 #include "api/e2b/call.h"
 #include "api/e2b/network.h"
 #include "api/e2b/shape.h"
+#include "api/egress.h"
 
 #define BODY_MAX      (256u << 10)
 #define V1_DEFAULT_MS 15000
@@ -158,6 +159,19 @@ void e2b_refresh(struct api *a, struct http_request *r, const struct route_match
 	api_read_json(r, BODY_MAX, refresh, call_create(a, r, m, false));
 }
 
+static void network_is_set(int code, void *arg)
+{
+	struct e2b_call *c = arg;
+	struct err err = {0};
+
+	if (code == 0) {
+		call_reply(c, 204, NULL);
+		return;
+	}
+	(void)err_set(&err, -code, "the rules are kept, but egress does not take them");
+	call_reply_err(c, &err);
+}
+
 /* Replaces the rules; who may reach its ports was settled when it was made. */
 static void set_network(struct http_request *r, json_t *body, void *arg)
 {
@@ -173,10 +187,12 @@ static void set_network(struct http_request *r, json_t *body, void *arg)
 	sb = find_or_reply(c);
 	if (!sb)
 		return;
-	if (sandbox_set_network(sb, c->who.actor, body, &err) < 0)
+	if (sandbox_set_network(sb, c->who.actor, NULL, body, &err) < 0) {
 		call_reply_err(c, &err);
-	else
-		call_reply(c, 204, NULL);
+		return;
+	}
+	call_busy(c);
+	api_egress_policy(sb, network_is_set, c);
 }
 
 void e2b_network(struct api *a, struct http_request *r, const struct route_match *m)

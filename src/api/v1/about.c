@@ -8,6 +8,7 @@
 #include "api/v1/v1.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "core/explain.h"
 
 #include <string.h>
 
@@ -103,20 +104,44 @@ static json_t *explain_end(const struct store_sandbox *row)
 		*row->message ? row->message : texts[row->reason].because, texts[row->reason].next);
 }
 
-static json_t *explain_network(const char *to)
+/* "pypi.org:443/simple/", "POST https://…": would its policy of now let it? Nothing is tried. */
+static int explain_network(
+	const struct store_sandbox *row, const char *what, json_t *list, struct err *err)
 {
-	AUTO_FREE char *subject = text_format("network %s", to);
+	AUTO(policy_unref) struct policy *policy = NULL;
+	AUTO_FREE char *subject = text_format("network %s", what), *json = NULL, *method = NULL;
+	const char *space = strchr(what, ' ');
+	struct explain_target target;
+	struct explain_answer answer;
+	json_t *o;
+	int r;
 
-	return explained(subject, "denied",
-		"the wall 'net' holds: there is no network but the sandbox's own loopback",
-		"reach its ports from outside: GET …/ports/{port}");
+	if (space)
+		method = text_format("%.*s", (int)(space - what), what);
+	r = explain_parse(method, space ? space + 1 : what, &target, err);
+	if (r >= 0)
+		r = policy_from_json(row->policy, strlen(row->policy), &policy, err);
+	if (r < 0)
+		return r;
+	explain_decide(policy, &target, NULL, &answer);
+	json = explain_json(policy, &target, NULL);
+	o = explained(subject,
+		strcmp(answer.verdict, "deny") == 0    ? "denied"
+		: strcmp(answer.verdict, "allow") == 0 ? "allowed"
+						       : answer.verdict,
+		answer.text,
+		strcmp(answer.verdict, "deny") == 0 ? "PATCH …/network changes what it may reach"
+						    : NULL);
+	(void)json_object_set_new(o, "network", json_loads(json, 0, NULL));
+	(void)json_array_append_new(list, o);
+	return 0;
 }
 
 void v1_sandbox_explain(struct api *a, struct http_request *r, const struct route_match *m)
 {
 	struct store_sandbox row = {0};
 	struct err err = {0};
-	char name[64] = "", network[256] = "";
+	char name[64] = "", network[1400] = "";
 	enum wall w = WALL_USER;
 	json_t *list = NULL;
 	int q = v1_row(a, &m->caller, m->params[0], &row, &err);
@@ -126,16 +151,17 @@ void v1_sandbox_explain(struct api *a, struct http_request *r, const struct rout
 		q = err_set(&err, EINVAL, "'wall' or 'network' is malformed");
 	if (q == 0 && *name)
 		q = wall_parse(name, &w, &err);
+	list = mem_must(json_array());
+	if (q == 0 && *network)
+		q = explain_network(&row, network, list, &err);
 	if (q < 0) {
+		json_decref(list);
 		store_sandbox_done(&row);
 		api_reply_err(r, &err);
 		return;
 	}
-	list = json_array();
 	if (*name)
 		(void)json_array_append_new(list, explain_wall(&row, w));
-	if (*network)
-		(void)json_array_append_new(list, explain_network(network));
 	if (!*name && !*network) {
 		(void)json_array_append_new(list, explain_end(&row));
 		for (int i = 0; i < WALL_COUNT; i++)

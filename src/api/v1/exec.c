@@ -10,6 +10,8 @@
  *   other request   409
  */
 #include "api/v1/exec.h"
+
+#include "api/egress.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -19,10 +21,25 @@
 #define EVENT_ARGV_MAX 256
 #define SURE_MS        (GUEST_REMEMBER_MS - 30000)
 
-json_t *exec_json(const struct store_exec *row, const char *state)
+json_t *exec_violations(struct api *a, const struct store_exec *row)
+{
+	const struct sandbox *sb = sandbox_by_id(a, row->sandbox);
+	json_t *list;
+
+	/* Most were never refused anything: the store is not asked for each command. */
+	if (sb && !sb->has_denied)
+		return NULL;
+	list = api_told_list(a, row->sandbox, row->made_ms, row->has_ended ? row->ended_ms : 0);
+	if (json_array_size(list) > 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+json_t *exec_json(struct api *a, const struct store_exec *row, const char *state)
 {
 	json_t *request = row->request && *row->request ? json_loads(row->request, 0, NULL) : NULL;
-	json_t *o;
+	json_t *o, *violations;
 
 	if (request)
 		(void)json_object_del(request, "digest");
@@ -37,6 +54,9 @@ json_t *exec_json(const struct store_exec *row, const char *state)
 		(void)json_object_set_new(o, "signal", json_integer((json_int_t)row->signal));
 		(void)json_object_set_new(o, "timed_out", json_boolean(row->is_timed_out));
 	}
+	violations = exec_violations(a, row);
+	if (violations)
+		(void)json_object_set_new(o, "violations", violations);
 	return o;
 }
 
@@ -126,7 +146,7 @@ static void attach(
 	struct http_request *r = ask_take(k);
 
 	if (mode == FOLLOW_BACKGROUND) {
-		api_reply_json(r, 200, exec_json(&u->row, exec_state(u->api, &u->row)));
+		api_reply_json(r, 200, exec_json(u->api, &u->row, exec_state(u->api, &u->row)));
 		run_free(u);
 		return;
 	}

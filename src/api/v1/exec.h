@@ -81,8 +81,10 @@ void follow_answer(struct run *u);
 /* From Accept. */
 enum follow_mode follow_mode(const struct http_request *r);
 
-/* {"id", "state", …}; is_running: somebody watches it. */
-json_t *exec_json(const struct store_exec *row, const char *state);
+/* {"id", "state", …}, with what its sandbox was refused while it ran. */
+json_t *exec_json(struct api *a, const struct store_exec *row, const char *state);
+/* What its sandbox was refused while it ran; NULL: nothing. */
+json_t *exec_violations(struct api *a, const struct store_exec *row);
 const char *exec_state(struct api *a, const struct store_exec *row);
 
 /* -EINVAL names the field. *ret_text: what is kept of the request; the caller frees both. */

@@ -37,7 +37,7 @@ void v1_exec_get(struct api *a, struct http_request *r, const struct route_match
 	if (find(a, &m->caller, m->params[0], m->params[1], &row, &err) < 0)
 		api_reply_err(r, &err);
 	else
-		api_reply_json(r, 200, exec_json(&row, exec_state(a, &row)));
+		api_reply_json(r, 200, exec_json(a, &row, exec_state(a, &row)));
 	store_exec_done(&row);
 }
 

@@ -156,7 +156,7 @@ static void add_stream(struct run *u, struct buf *b, unsigned i)
 void follow_answer(struct run *u)
 {
 	AUTO_BUF struct buf b = {.cap = ANSWER_MAX};
-	json_t *head = exec_json(&u->row, u->row.has_ended ? "exited" : "running");
+	json_t *head = exec_json(u->api, &u->row, u->row.has_ended ? "exited" : "running");
 	AUTO_FREE char *text = head ? json_dumps(head, JSON_COMPACT) : NULL;
 	struct http_request *r = u->r;
 	struct err err = {0};
@@ -195,7 +195,7 @@ void follow_started(struct run *u)
 
 		r->state = NULL;
 		r->gone = NULL;
-		api_reply_json(r, 201, exec_json(&u->row, "running"));
+		api_reply_json(r, 201, exec_json(u->api, &u->row, "running"));
 		run_client_done(u);
 		return;
 	}
@@ -284,7 +284,9 @@ void follow_lost(struct run *u, unsigned stream, uint64_t from, uint64_t to)
 void follow_exited(struct run *u)
 {
 	AUTO_BUF struct buf b = {0};
+	AUTO_FREE char *refused = NULL;
 	struct http_request *r;
+	json_t *violations;
 
 	if (u->mode == FOLLOW_WAIT || u->mode == FOLLOW_BACKGROUND) {
 		follow_answer(u);
@@ -300,6 +302,11 @@ void follow_exited(struct run *u)
 		u->row.is_timed_out ? "true" : "false", u->exit.cpu_us, u->exit.wall_ms,
 		u->exit.rss_peak, u->exit.end[GUEST_STDOUT], u->exit.end[GUEST_STDERR],
 		u->exit.end[GUEST_PTY]);
+	violations = exec_violations(u->api, &u->row);
+	refused = violations ? json_dumps(violations, JSON_COMPACT) : NULL;
+	json_decref(violations);
+	if (refused && strlen(refused) < LINE_MAX_ / 2)
+		(void)buf_addf(&b, ",\"violations\":%s", refused);
 	send_line(u, "exit", &b);
 	r = TAKE_PTR(u->r);
 	r->state = NULL;

@@ -23,6 +23,9 @@ const struct route v1_routes[] = {
 	{"POST", SANDBOX "/recover", v1_sandbox_recover, 0, "A new one like the one that ended"},
 	{"GET", SANDBOX "/metrics", v1_sandbox_metrics, 0, "What it used, the last minutes"},
 	{"GET", SANDBOX "/logs", v1_sandbox_logs, 0, "What happened in it"},
+	{"GET", SANDBOX "/violations", v1_sandbox_violations, 0, "What it was refused"},
+	{"GET", SANDBOX "/network", v1_network_get, 0, "What it may reach, and what it used"},
+	{"PATCH", SANDBOX "/network", v1_network_change, 0, "Change what it may reach, live"},
 	{"GET", SANDBOX "/ports/{port}", v1_port_get, 0, "Whether a port is open, how to reach it"},
 
 	{"POST", SANDBOX "/exec", v1_exec_start, 0, "Run a command, exactly once per key"},
@@ -51,5 +54,12 @@ const struct route v1_routes[] = {
 	{"GET", "/v1/keys", v1_key_list, 0, "List the tenant's keys"},
 	{"POST", "/v1/keys", v1_key_create, 0, "Make a key; it is shown once"},
 	{"DELETE", "/v1/keys/{id}", v1_key_revoke, 0, "Revoke a key"},
+
+	{"GET", "/v1/asks", v1_ask_list, 0, "What sandboxes want and a person has to allow"},
+	{"GET", "/v1/asks/{ask}", v1_ask_get, 0, "One of them"},
+	{"POST", "/v1/asks/{ask}", v1_ask_answer, 0, "Allow or deny it"},
+	{"GET", "/v1/profiles", v1_profile_list, 0, "The tenant's own profiles"},
+	{"GET", "/v1/profiles/{name}", v1_profile_get, 0, "One profile, also of the server"},
+	{"PUT", "/v1/profiles/{name}", v1_profile_put, 0, "A new version of a profile"},
 	{0},
 };

@@ -43,7 +43,7 @@ static int read_limits(json_t *body, struct sandbox_wish *w, struct err *err)
 static int read_wish(struct ask *k, json_t *body, struct sandbox_wish *w, struct err *err)
 {
 	static const char *const names[] = {"template", "name", "labels", "env", "timeout_ms",
-		"idle_timeout_ms", "limits", "network", "secure", "private_ports", NULL};
+		"idle_timeout_ms", "limits", "network", "profile", "secure", "private_ports", NULL};
 	uint64_t max = k->api->config.ttl_max_ms;
 	int r = v1_fields(body, names, err);
 
@@ -61,6 +61,10 @@ static int read_wish(struct ask *k, json_t *body, struct sandbox_wish *w, struct
 		r = v1_get_u64(body, "idle_timeout_ms", max, &w->idle_ms, err);
 	if (r == 0)
 		r = v1_get_object(body, "network", &w->network, err);
+	if (r == 0 && w->network)
+		r = v1_network_check(w->network, err);
+	if (r == 0)
+		r = v1_get_string(body, "profile", 80, &w->profile, err);
 	if (r == 0)
 		r = v1_get_bool(body, "secure", &w->is_secure, err);
 	if (r == 0)
@@ -154,6 +158,7 @@ static int copy_wish(const struct store_sandbox *row, struct sandbox_wish *w, js
 		.metadata = *ret_labels,
 		.env = json_object_get(*ret_spec, "env"),
 		.network = json_object_get(*ret_spec, "network"),
+		.profile = json_string_value(json_object_get(*ret_spec, "profile")),
 		.extra = json_object_get(*ret_spec, "extra"),
 		.idle_ms = (uint64_t)row->idle_ms,
 		.memory_max = (uint64_t)row->memory_max,

@@ -56,6 +56,8 @@ json_t *v1_sandbox_json(const struct store_sandbox *row, bool with_secrets)
 		"idle_timeout_ms", (json_int_t)row->idle_ms, "limits", limits(row), "network",
 		json_object_get(spec, "network"));
 
+	if (o && row->profile && *row->profile)
+		(void)json_object_set_new(o, "profile", json_string(row->profile));
 	if (o && row->reason != SANDBOX_NO_REASON)
 		(void)json_object_set_new(
 			o, "reason", json_string(sandbox_reason_name(row->reason)));

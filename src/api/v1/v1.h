@@ -117,6 +117,9 @@ int v1_webhooks_create(struct api *a, struct err *err);
 void v1_webhooks_tick(struct api *a);
 void v1_webhooks_free(struct api *a);
 
+/* network.c: fields of the network part, ours and E2B's. */
+int v1_network_check(json_t *network, struct err *err);
+
 /* ---- handlers, by file ---- */
 #define V1_HANDLER(name)                                                                           \
 	void v1_##name(struct api *a, struct http_request *r, const struct route_match *m);
@@ -133,6 +136,15 @@ V1_HANDLER(sandbox_explain)
 V1_HANDLER(sandbox_recover)
 V1_HANDLER(sandbox_metrics)
 V1_HANDLER(sandbox_logs)
+V1_HANDLER(sandbox_violations)
+V1_HANDLER(network_get)
+V1_HANDLER(network_change)
+V1_HANDLER(ask_list)
+V1_HANDLER(ask_get)
+V1_HANDLER(ask_answer)
+V1_HANDLER(profile_list)
+V1_HANDLER(profile_get)
+V1_HANDLER(profile_put)
 V1_HANDLER(exec_start)
 V1_HANDLER(exec_list)
 V1_HANDLER(exec_get)

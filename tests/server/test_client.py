@@ -340,7 +340,7 @@ def test_completion_knows_the_verbs(server, shell):
         assert verb in script
     if shell == "bash":
         found = subprocess.run(
-            ["bash", "-c", script + "\nCOMP_WORDS=(bawn ex); COMP_CWORD=1; _bawn; echo \"${COMPREPLY[@]}\"; "
+            ["bash", "-c", script + "\nCOMP_WORDS=(bawn exe); COMP_CWORD=1; _bawn; echo \"${COMPREPLY[@]}\"; "
              "COMP_WORDS=(bawn exec --time); COMP_CWORD=2; _bawn; echo \"${COMPREPLY[@]}\""],
             capture_output=True, text=True)
         assert found.stdout.split() == ["exec", "--timeout"], found

@@ -237,9 +237,10 @@ int sandbox_move(struct sandbox *sb, enum sandbox_state state, enum sandbox_reas
 	const char *message, const char *actor, json_t *take_detail, struct err *err)
 {
 	struct store *s = sb->api->store;
-	/* Its outcome is told, and synced, before anybody hears of it. */
-	bool is_intent = state == SANDBOX_CREATING || state == SANDBOX_ENDING;
-	int r = is_intent ? store_begin_intent(s, err) : store_begin(s, err);
+	/* An intent's outcome is synced before anybody hears of it; the usual two, with others. */
+	bool may_wait = state == SANDBOX_CREATING || state == SANDBOX_ENDING ||
+			state == SANDBOX_RUNNING || state == SANDBOX_ENDED;
+	int r = may_wait ? store_begin_unsynced(s, err) : store_begin(s, err);
 
 	if (r < 0) {
 		json_decref(take_detail);

@@ -42,6 +42,8 @@ struct sandbox {
 	uint64_t seen_ms;  /* asked_ms of the last list that had it */
 	unsigned asked;    /* how often the warden was asked to start it */
 	bool is_asked;     /* a question to the warden about it is under way */
+	bool is_up_due, is_gone_due; /* to be told once it is on the disk */
+	struct sandbox *due_next;    /* of those */
 };
 
 /* What a caller of create may say; NULL and 0 mean the default. All borrowed. */

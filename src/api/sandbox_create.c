@@ -190,7 +190,7 @@ static void add_wait(struct sandbox *sb, sandbox_made_fn made, void *arg)
 	sb->mades = w;
 }
 
-static void tell_made(struct sandbox *sb, const struct err *err)
+void sandbox_tell_up(struct sandbox *sb, const struct err *err)
 {
 	struct sandbox_made_wait *w;
 
@@ -298,7 +298,7 @@ static void started(const struct warden_message *m, void *arg)
 		struct err err = {0};
 
 		(void)err_set(&err, ECANCELED, "the sandbox was ended while it was made");
-		tell_made(sb, &err);
+		sandbox_tell_up(sb, &err);
 		return;
 	}
 	sb->is_asked = false;
@@ -380,7 +380,7 @@ void sandbox_is_up(struct sandbox *sb, const struct warden_message *m)
 	if (r < 0) {
 		/* Not durable is not running. Reconcile destroys what nobody waits for. */
 		api_log("error", "", "sandbox %s: %s", sb->row.id, err.msg);
-		tell_made(sb, &err);
+		sandbox_tell_up(sb, &err);
 		sandbox_audit_in(sb->api, 5000);
 		return;
 	}
@@ -388,7 +388,8 @@ void sandbox_is_up(struct sandbox *sb, const struct warden_message *m)
 	sandbox_arm(sb);
 	api_egress_box(sb);
 	metrics_created(sb->api, (uint64_t)(api_now_unix_ms() - sb->row.made_ms));
-	tell_made(sb, NULL);
+	sb->is_up_due = true;
+	sandbox_tell_later(sb);
 }
 
 void sandbox_is_failed(struct sandbox *sb, enum sandbox_reason reason, const struct err *why)
@@ -399,11 +400,11 @@ void sandbox_is_failed(struct sandbox *sb, enum sandbox_reason reason, const str
 	if (sandbox_move(sb, SANDBOX_FAILED, reason, why->msg, "system",
 		    json_pack("{s:s?}", "message", why->msg), &err) < 0) {
 		api_log("error", "", "sandbox %s: %s", sb->row.id, err.msg);
-		tell_made(sb, &told);
+		sandbox_tell_up(sb, &told);
 		sandbox_audit_in(sb->api, 5000);
 		return;
 	}
 	metrics_failed(sb->api);
-	tell_made(sb, &told);
+	sandbox_tell_up(sb, &told);
 	sandbox_remove(sb);
 }

@@ -22,6 +22,8 @@ struct api_sandboxes {
 	struct reconcile *reconcile; /* under way, or NULL */
 	struct loop_timer audit;     /* the next reconcile */
 	struct loop_timer settle;    /* events of sandbox_event() are written then */
+	struct sandbox *due;         /* in the order of their moves: told after one sync for all */
+	struct loop_task sync;
 	struct usage_sampler *sampler;
 	unsigned look_ms; /* between two looks at a link; fixed but for the tests */
 	struct api *api;
@@ -48,9 +50,22 @@ struct sandbox *sandbox_add(struct api *a, struct store_sandbox *take_row);
 void sandbox_remove(struct sandbox *sb);
 struct sandbox *sandbox_any(struct api *a, const char *id); /* whatever its state */
 
-/* One transaction: the new state in the row, and the event (I7). Takes detail. */
+/*
+ * One transaction: the new state in the row, and the event (I7). Takes detail. What is intended,
+ * RUNNING and ENDED are on the disk only when sandbox_tell_later() tells.
+ */
 int sandbox_move(struct sandbox *sb, enum sandbox_state state, enum sandbox_reason reason,
 	const char *message, const char *actor, json_t *take_detail, struct err *err);
+
+/*
+ * sandbox_due.c: at the end of this turn of the loop, when all that was committed is on the disk:
+ * sandbox_tell_up() (is_up_due), or sandbox_tell_gone() and sandbox_remove() (is_gone_due). A sync
+ * takes as long as a start: one serves all that came meanwhile.
+ */
+void sandbox_tell_later(struct sandbox *sb);
+/* sandbox_create.c, sandbox_kill.c: to those who wait; err NULL, code 0: it is so. */
+void sandbox_tell_up(struct sandbox *sb, const struct err *err);
+void sandbox_tell_gone(struct sandbox *sb, int code);
 
 /* sandbox_create.c: ask the warden for it; go on with what it said (START's answer, or a BOX). */
 void sandbox_ask_start(struct sandbox *sb);

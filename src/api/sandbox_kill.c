@@ -26,7 +26,7 @@ static void add_wait(struct sandbox *sb, void (*done)(int code, void *arg), void
 	sb->gones = w;
 }
 
-static void tell_gone(struct sandbox *sb, int code)
+void sandbox_tell_gone(struct sandbox *sb, int code)
 {
 	struct sandbox_gone_wait *w;
 
@@ -101,12 +101,12 @@ static void stopped(const struct warden_message *m, void *arg)
 		r = settle(sb, &err);
 	if (r < 0) {
 		api_log("error", "", "sandbox %s does not end: %s", sb->row.id, err.msg);
-		tell_gone(sb, r);
+		sandbox_tell_gone(sb, r);
 		sandbox_audit_in(sb->api, AGAIN_MS);
 		return;
 	}
-	tell_gone(sb, 0);
-	sandbox_remove(sb);
+	sb->is_gone_due = true;
+	sandbox_tell_later(sb);
 }
 
 void sandbox_ask_stop(struct sandbox *sb)

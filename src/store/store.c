@@ -3,7 +3,7 @@
 /*
  * store - opening the database, transactions, and what tables share.
  *
- * WAL, every commit but an intent's synced: a commit that returned is on the disk, and `bawn key` reads and
+ * WAL; a commit that returned is on the disk, unless it said it can wait for store_sync(); and `bawn key` reads and
  * writes beside the server. The api role owns the files; nobody else opens them.
  */
 #include "base/mem.h"
@@ -141,9 +141,21 @@ int store_begin(struct store *s, struct err *err)
 	return begin(s, false, err);
 }
 
-int store_begin_intent(struct store *s, struct err *err)
+int store_begin_unsynced(struct store *s, struct err *err)
 {
 	return begin(s, true, err);
+}
+
+int store_sync(struct store *s, struct err *err)
+{
+	sqlite3_file *log = NULL;
+	int code;
+
+	/* The log, in this mode; what is not in it any more was synced with the database. */
+	code = sqlite3_file_control(s->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+	if (code == SQLITE_OK && log && log->pMethods)
+		code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
+	return code == SQLITE_OK ? 0 : store_fail(s, code, err, "sync");
 }
 
 int store_commit(struct store *s, struct err *err)

@@ -26,11 +26,13 @@ DEFINE_AUTO(struct store *, store_close)
 
 int store_begin(struct store *s, struct err *err);
 /*
- * For what somebody is told of only once a later transaction is committed: not synced by itself. A
- * killed process loses nothing by that; after a power cut it is there, with all that came
- * before, or it and all that came after are not.
+ * For what nobody is told of before a store_sync(), or the commit of a store_begin(): not synced by
+ * itself. A killed process loses nothing by that; after a power cut it is there, with all that
+ * came before, or it and all that came after are not.
  */
-int store_begin_intent(struct store *s, struct err *err);
+int store_begin_unsynced(struct store *s, struct err *err);
+/* All that was committed is on the disk. One for many: it may take milliseconds. */
+int store_sync(struct store *s, struct err *err);
 int store_commit(struct store *s, struct err *err); /* on failure it was rolled back */
 void store_rollback(struct store *s);
 /* A number that changes when another process wrote: caches look at it. */

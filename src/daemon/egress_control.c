@@ -22,8 +22,7 @@ struct role_box *role_box_find(struct egress_role *e, const char *id)
 {
 	struct role_box *b;
 
-	TAILQ_FOREACH(b, &e->boxes, link)
-	{
+	for (b = TAILQ_FIRST(&e->boxes); b; b = TAILQ_NEXT(b, link)) {
 		if (strcmp(b->id, id) == 0)
 			return b;
 	}

@@ -36,10 +36,10 @@ struct open_ask {
 
 struct role_events {
 	struct egress_role *role;
-	TAILQ_HEAD(, told) waits; /* oldest first */
+	TAILQ_HEAD(told_list, told) waits; /* oldest first */
 	size_t waits_n;
 	uint64_t lost;
-	TAILQ_HEAD(, open_ask) asks;
+	TAILQ_HEAD(open_ask_list, open_ask) asks;
 	size_t asks_n;
 	struct loop_timer timer;
 	uint64_t window_ms; /* when the current 50 ms began */
@@ -68,8 +68,7 @@ static void make_room(struct role_events *v, const char *box)
 	struct told *t, *oldest = NULL;
 	size_t n = 0;
 
-	TAILQ_FOREACH(t, &v->waits, link)
-	{
+	for (t = TAILQ_FIRST(&v->waits); t; t = TAILQ_NEXT(t, link)) {
 		if (strcmp(t->box, box) != 0)
 			continue;
 		if (!oldest)
@@ -94,8 +93,7 @@ static void arm(struct role_events *v)
 	uint64_t now = loop_now_ms(v->role->loop), due = UINT64_MAX;
 	struct told *t;
 
-	TAILQ_FOREACH(t, &v->waits, link)
-	{
+	for (t = TAILQ_FIRST(&v->waits); t; t = TAILQ_NEXT(t, link)) {
 		if (t->due_ms < due)
 			due = t->due_ms;
 	}
@@ -124,8 +122,7 @@ static void add(struct role_events *v, enum control_op op, const char *box, cons
 {
 	struct told *t;
 
-	TAILQ_FOREACH(t, &v->waits, link)
-	{
+	for (t = TAILQ_FIRST(&v->waits); t; t = TAILQ_NEXT(t, link)) {
 		if (!is_same(t, op, box, d))
 			continue;
 		t->d.count++;
@@ -210,8 +207,7 @@ void role_events_connected(struct role_events *v)
 {
 	struct open_ask *o;
 
-	TAILQ_FOREACH(o, &v->asks, link)
-	{
+	for (o = TAILQ_FIRST(&v->asks); o; o = TAILQ_NEXT(o, link)) {
 		tell_ask(v, &o->ask);
 	}
 	flush(v, loop_now_ms(v->role->loop));
@@ -271,8 +267,7 @@ bool role_events_answered(struct role_events *v, const char *id)
 {
 	struct open_ask *o;
 
-	TAILQ_FOREACH(o, &v->asks, link)
-	{
+	for (o = TAILQ_FIRST(&v->asks); o; o = TAILQ_NEXT(o, link)) {
 		if (strcmp(o->ask.id, id) == 0)
 			break;
 	}

@@ -35,7 +35,7 @@ struct egress_role {
 	struct egress *engine;
 	struct control_link *owner; /* NULL: not connected */
 	uint64_t connections;       /* of owners so far */
-	TAILQ_HEAD(, role_box) boxes;
+	TAILQ_HEAD(role_box_list, role_box) boxes;
 	struct role_events *events;
 	bool is_run;                  /* of one run, not of a server; its road is here: */
 	int tcp, dns;                 /* -EBADF: given away, or of a server */

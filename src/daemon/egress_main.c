@@ -173,11 +173,14 @@ struct server {
 static void on_owner(struct loop_watch *w, uint32_t events)
 {
 	struct server *s = (struct server *)((char *)w - offsetof(struct server, listener));
+	struct sockaddr_storage peer;
+	socklen_t size = sizeof(peer);
 	struct err err = {0};
 	int fd;
 
 	(void)events;
-	while ((fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	while ((fd = accept4(w->fd, (struct sockaddr *)&peer, &size,
+			SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		if (role_owner_set(&s->role, fd, &err) < 0)
 			role_log(ROLE_LOG_ERROR, "owner", "error", err.msg);
 	}

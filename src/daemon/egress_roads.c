@@ -71,8 +71,7 @@ static void on_connected(void *arg)
 	struct egress_role *e = arg;
 	struct role_box *b;
 
-	TAILQ_FOREACH(b, &e->boxes, link)
-	{
+	for (b = TAILQ_FIRST(&e->boxes); b; b = TAILQ_NEXT(b, link)) {
 		if (!b->has_road && !b->is_asked)
 			ask(e, b);
 	}

@@ -20,7 +20,7 @@ struct control_link {
 	struct conn *conn; /* NULL: over */
 	struct buf in;
 	uint64_t last; /* number of our last question */
-	TAILQ_HEAD(, waiting) waits;
+	TAILQ_HEAD(waiting_list, waiting) waits;
 	const struct control_link_events *events;
 	void *arg;
 	struct loop_task to_free;
@@ -62,8 +62,7 @@ static void answered(struct control_link *k, const struct control_message *m)
 {
 	struct waiting *w;
 
-	TAILQ_FOREACH(w, &k->waits, link)
-	{
+	for (w = TAILQ_FIRST(&k->waits); w; w = TAILQ_NEXT(w, link)) {
 		if (w->number == m->number && w->op == m->op)
 			break;
 	}
@@ -209,8 +208,7 @@ void control_link_forget(struct control_link *k, const void *arg)
 {
 	struct waiting *w;
 
-	TAILQ_FOREACH(w, &k->waits, link)
-	{
+	for (w = TAILQ_FIRST(&k->waits); w; w = TAILQ_NEXT(w, link)) {
 		if (w->arg == arg)
 			w->answer = NULL;
 	}

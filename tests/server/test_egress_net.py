@@ -363,3 +363,32 @@ def test_usage_is_counted_by_destination(road, v1, make, upstream):
     text = road.request("GET", "/metrics").body.decode()
     assert "bawn_egress_up 1\n" in text
     assert 'bawn_egress_denied_total{kind="no_rule"}' in text
+
+
+def test_the_command_line_says_the_same(road, v1, upstream):
+    made = road.bawn("new", "--state", road.state, "--allow", f"*.up.test:{upstream}",
+                     "--allow", f"127.0.0.0/8:{upstream}")
+    assert made.returncode == 0, made.stderr
+    box = made.stdout.strip()
+    mine = V1(road, road.key)
+
+    def why(*words):
+        return road.bawn("explain", "--net", *words, "--sandbox", box, "--state", road.state)
+    assert why(f"http://x.up.test:{upstream}/").returncode == 0
+    no = why("POST", "https://example.org/")
+    assert no.returncode == 1 and "no rule allows it" in no.stdout
+    assert road.bawn("asks", "--state", road.state).returncode == 0
+    bad = road.bawn("approve", "nothing", "--state", road.state)
+    assert bad.returncode == 125 and "no ask 'nothing'" in bad.stderr
+    profile = os.path.join(road.top, "cli.yaml")
+    with open(profile, "w", encoding="ascii") as f:
+        f.write(f"network:\n  rules:\n    - hosts: ['*.up.test']\n      ports: [{upstream}]\n"
+                "      action: ask\n")
+    os.chmod(profile, 0o644)
+    put = road.bawn("profile", "put", "cli", profile, "--state", road.state)
+    assert put.returncode == 0, put.stderr
+    assert "cli" in road.bawn("profile", "ls", "--state", road.state).stdout
+    got = json.loads(road.bawn("profile", "get", "cli@1", "--state", road.state).stdout)
+    assert got["policy"]["rules"][0]["action"] == "ask"
+    road.bawn("kill", box, "--state", road.state)
+    assert mine("GET", "/asks", status=200)["asks"] == []

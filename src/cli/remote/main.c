@@ -25,6 +25,8 @@ static const struct {
 #define ENTRY(name, args, summary, options) {#name, verb_##name},
 	REMOTE_VERBS(ENTRY)
 #undef ENTRY
+		{"explain", verb_explain},
+	{"profile", verb_profile},
 };
 
 int main(int argc, char **argv)

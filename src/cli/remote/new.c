@@ -12,8 +12,8 @@
 #include <string.h>
 
 struct wish {
-	const char *template, *name, *ttl, *idle, *memory, *disk, *cpus, *pids;
-	struct strv env, labels;
+	const char *template, *name, *ttl, *idle, *memory, *disk, *cpus, *pids, *profile;
+	struct strv env, labels, allow, deny;
 	bool is_private;
 };
 
@@ -89,6 +89,28 @@ static int set_limits(json_t *to, const struct wish *w, struct err *err)
 	return r;
 }
 
+static void set_list(json_t *to, const char *name, const struct strv *list)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < list->n; i++)
+		(void)json_array_append_new(all, json_string(list->v[i]));
+	if (list->n > 0)
+		(void)json_object_set(to, name, all);
+	json_decref(all);
+}
+
+static void set_network(json_t *to, const struct wish *w)
+{
+	json_t *network = json_object();
+
+	set_list(network, "allow", &w->allow);
+	set_list(network, "deny", &w->deny);
+	if (json_object_size(network) > 0)
+		(void)json_object_set(to, "network", network);
+	json_decref(network);
+}
+
 static int make_body(const struct wish *w, json_t *to, struct err *err)
 {
 	int r = set_pairs(to, "env", &w->env, "--env", err);
@@ -105,6 +127,9 @@ static int make_body(const struct wish *w, json_t *to, struct err *err)
 		(void)json_object_set_new(to, "template", json_string(w->template));
 	if (w->name)
 		(void)json_object_set_new(to, "name", json_string(w->name));
+	if (w->profile)
+		(void)json_object_set_new(to, "profile", json_string(w->profile));
+	set_network(to, w);
 	if (w->is_private)
 		(void)json_object_set_new(to, "private_ports", json_true());
 	return r;
@@ -126,6 +151,11 @@ int verb_new(int argc, char **argv)
 		{"--disk", 0, "SIZE", "such as 2G", ARG_TEXT, &w.disk},
 		{"--cpus", 0, "N", "such as 1.5", ARG_TEXT, &w.cpus},
 		{"--pids", 0, "N", "processes and threads", ARG_TEXT, &w.pids},
+		{"--profile", 0, "NAME", "what it may reach (the server's default)", ARG_TEXT,
+			&w.profile},
+		{"--allow", 0, "HOST[:PORT]", "reach this too; tcp:HOST:PORT if not HTTP", ARG_LIST,
+			&w.allow},
+		{"--deny", 0, "HOST[:PORT]", "never reach this", ARG_LIST, &w.deny},
 		{"--private", 0, NULL, "its ports need a token", ARG_FLAG, &w.is_private},
 	};
 	const struct args_verb v = {.name = "new",
@@ -155,6 +185,8 @@ int verb_new(int argc, char **argv)
 	json_decref(body);
 	strv_done(&w.env);
 	strv_done(&w.labels);
+	strv_done(&w.allow);
+	strv_done(&w.deny);
 	return r < 0 ? args_fail("new", &err) : 0;
 }
 

@@ -11,7 +11,7 @@
 #define REMOTE_VERBS(X)                                                                            \
 	X(new, "[options]", "make a sandbox on the server",                                        \
 		"--name --template --ttl --env --label --memory --cpus --disk --pids --private "   \
-		"--idle " REMOTE_CONNECT)                                                          \
+		"--idle --profile --allow --deny " REMOTE_CONNECT)                                 \
 	X(ls, "[options]", "list the sandboxes", "--all --label --quiet " REMOTE_CONNECT)          \
 	X(info, "SANDBOX", "everything about one, its walls included", REMOTE_CONNECT)             \
 	X(exec, "[options] SANDBOX -- CMD [ARG...]", "run a command in it",                        \
@@ -25,6 +25,10 @@
 	X(events, "[-f] [SANDBOX]", "who did what, when", "--follow --after " REMOTE_CONNECT)      \
 	X(port, "SANDBOX PORT [LOCAL]", "the address of a port inside, or forward it here",        \
 		REMOTE_CONNECT)                                                                    \
+	X(asks, "", "what sandboxes want and wait for", "--all " REMOTE_CONNECT)                   \
+	X(approve, "[--sandbox | --always] ASK...", "allow what a sandbox waits for",              \
+		"--sandbox --always " REMOTE_CONNECT)                                              \
+	X(deny, "ASK...", "refuse it", REMOTE_CONNECT)                                             \
 	X(top, "", "the sandboxes and what they use, live", "--once --every " REMOTE_CONNECT)      \
 	X(key, "create|list|revoke", "make and revoke API keys of a server here",                  \
 		"--tenant --name --state --json --help")                                           \
@@ -35,6 +39,10 @@
 #define REMOTE_DECLARE(name, args, summary, options) int verb_##name(int argc, char **argv);
 REMOTE_VERBS(REMOTE_DECLARE)
 #undef REMOTE_DECLARE
+
+/* `bawn` has these too, and hands over what a server has to answer. */
+int verb_explain(int argc, char **argv);
+int verb_profile(int argc, char **argv);
 
 struct err;
 

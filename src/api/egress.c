@@ -34,6 +34,11 @@ bool api_egress_is_up(const struct api *a)
 	return a->egress && a->egress->link;
 }
 
+size_t api_egress_queued(const struct api *a)
+{
+	return api_egress_is_up(a) ? control_link_queued(a->egress->link) : 0;
+}
+
 static char *limits_of(const struct store_sandbox *row)
 {
 	return text_format("{\"cpus\":%.3f,\"disk_bytes\":%" PRId64 ",\"memory_bytes\":%" PRId64
@@ -112,6 +117,9 @@ static void pump(struct api_egress *g)
 {
 	struct err err = {0};
 
+	/* Before the sandboxes whose requests need them. */
+	if (!g->link || !secrets_push(g->api, &g->secrets))
+		return;
 	for (struct sandbox *sb = g->api->sandboxes->first; g->link && sb; sb = sb->next) {
 		if (control_link_queued(g->link) > CONN_HIGH)
 			return; /* `drained` comes back here */
@@ -186,6 +194,7 @@ static void connect_now(struct api_egress *g)
 	g->retry_ms = RETRY_MIN_MS;
 	g->connections++;
 	g->is_synced = false;
+	g->secrets = (struct secrets_cursor){0};
 	json_decref(g->asks);
 	g->asks = json_object();
 	pump(g);

@@ -36,6 +36,7 @@ void api_egress_policy(struct sandbox *sb, void (*done)(int code, void *arg), vo
 /* Any other question; -ENOTCONN while there is no egress. */
 int api_egress_ask(struct api *a, enum control_op op, json_t *take_body, control_answer_fn answer,
 	void *arg, struct err *err);
+size_t api_egress_queued(const struct api *a); /* bytes not yet taken */
 void api_egress_forget(struct api *a, const void *arg);
 
 /* ---- egress_policy.c ---- */

@@ -3,6 +3,7 @@
 
 /* What egress*.c share. */
 #include "api/egress.h"
+#include "api/v1/secrets.h"
 
 struct told_entry { /* a refusal on its way to the store */
 	char sandbox[SANDBOX_ID_MAX];
@@ -17,6 +18,7 @@ struct api_egress {
 	struct control_link *link; /* NULL: not connected */
 	uint64_t connections;
 	bool is_synced;
+	struct secrets_cursor secrets; /* how far it was told of them */
 	struct loop_timer retry;
 	uint64_t retry_ms;
 	struct loop_timer poll; /* of the totals */

@@ -13,6 +13,7 @@
  */
 #include "api/metrics.h"
 #include "api/sandbox_impl.h"
+#include "api/v1/secrets.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "core/road_env.h"
@@ -232,20 +233,24 @@ static int ask_bind(struct sandbox_link *k, struct err *err)
 	const struct store_sandbox *row = &k->sb->row;
 	struct frame_writer w = {0};
 	json_t *spec = json_loads(row->spec, 0, NULL);
+	json_t *asked = json_object_get(spec, "env");
+	json_t *env = json_is_object(asked) ? json_incref(asked) : json_object();
 	char empty[1] = "", user[] = "user";
 	struct guest_bind b = {
 		.id = k->sb->row.id,
 		.hostname = row->name[0] ? row->name : k->sb->row.id,
 		.user = user,
 		.cwd = empty,
-		.env = env_strings(json_object_get(spec, "env")),
 	};
 	int r;
 
+	secrets_env(k->sb->api, row->tenant, row->policy, env);
+	b.env = env_strings(env);
 	guest_bind_put(&w, &b);
 	r = mux_open(k->mux, &k->bind, GUEST_BIND, &w, &bind_events, k, err);
 	frame_free_strings(b.env);
 	buf_done(&w.buf);
+	json_decref(env);
 	json_decref(spec);
 	return r;
 }

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/own.h"
+#include "cli/run_secrets.h"
 #include "core/programs.h"
 #include "core/state_dir.h"
 #include "egress/control.h"
@@ -40,6 +41,7 @@ static int child_arguments(const struct run_egress *e, struct strv *ret, struct 
 		const char *name, *value;
 	} pairs[] = {
 		{"--ca", e->ca},
+		{"--secrets", e->secrets},
 		{"--resolver", e->network->resolver},
 		{"--upstream-ca", e->network->upstream_ca},
 		{"--no-proxy", e->network->no_proxy},
@@ -61,7 +63,7 @@ static int child_arguments(const struct run_egress *e, struct strv *ret, struct 
 static int child_environment(struct strv *ret, struct err *err)
 {
 	static const char *const kept[] = {"PATH", "HOME", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR",
-		"ASAN_OPTIONS", "UBSAN_OPTIONS"};
+		"CREDENTIALS_DIRECTORY", "BAWN_PASSPHRASE_FILE", "ASAN_OPTIONS", "UBSAN_OPTIONS"};
 	int r = 0;
 
 	for (size_t i = 0; r >= 0 && i < sizeof(kept) / sizeof(kept[0]); i++) {
@@ -463,6 +465,8 @@ int run_egress_prepare(struct run_egress *e, const struct run_network *network,
 	r = programs_bawnd(&e->bawnd, err);
 	if (r >= 0)
 		r = find_authority(e, spec, err);
+	if (r >= 0)
+		r = run_secrets_prepare(policy, spec, &e->secrets, err);
 	if (r < 0)
 		return err_wrap(err, "no road out");
 	e->policy = policy_to_json(policy);
@@ -474,6 +478,7 @@ void run_egress_done(struct run_egress *e)
 {
 	free(e->bawnd);
 	free(e->ca);
+	free(e->secrets);
 	free(e->policy);
 	buf_done(&e->in);
 	closep(&e->fd);

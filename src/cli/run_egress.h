@@ -28,6 +28,7 @@ struct run_egress {
 	struct box_road road;
 	const struct run_network *network;
 	char *bawnd, *ca, *policy;
+	char *secrets; /* directory of sealed values; NULL: none are bound */
 	int fd, pidfd; /* control socket; the child */
 	pid_t pid;
 	struct buf in;

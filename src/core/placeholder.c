@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define FILES_MAX     POLICY_BINDINGS_MAX
+#define GIT_FILE      "git-credentials"
 #define FILE_TEXT_MAX (256u << 10)
 
 bool placeholder_is_name(const char *s)
@@ -89,7 +90,15 @@ static bool ends_with(const char *s, const char *end)
 /* Programs that read such a file look for one host; a pattern or a network is none. */
 static bool is_plain_host(const char *s)
 {
-	return *s && !strpbrk(s, "*/: \t\r\n@#");
+	return *s && !strpbrk(s, "*/: \t\r\n@#'\"\\%$`");
+}
+
+/* Whom the line names; NULL: one that such a line cannot carry. */
+static const char *user_of(const struct policy_binding *b)
+{
+	const char *user = b->place == POLICY_BASIC && b->field[0] ? b->field : "bawn";
+
+	return strpbrk(user, " \t\r\n@:/#\"'\\%$`") ? NULL : user;
 }
 
 static int add_file(struct placeholder_files *files, const struct policy_binding *b,
@@ -97,8 +106,8 @@ static int add_file(struct placeholder_files *files, const struct policy_binding
 {
 	struct placeholder_file *file = file_of(files, b->file);
 	bool is_netrc = ends_with(b->file, "netrc");
-	bool is_git = ends_with(b->file, "git-credentials");
-	const char *user = b->place == POLICY_BASIC && b->field[0] ? b->field : "bawn";
+	bool is_git = ends_with(b->file, GIT_FILE);
+	const char *user = user_of(b);
 	int r = 0;
 
 	if (!is_netrc && !is_git)
@@ -106,7 +115,7 @@ static int add_file(struct placeholder_files *files, const struct policy_binding
 	for (size_t i = 0; r == 0 && i < b->hosts.n; i++) {
 		const char *host = b->hosts.v[i];
 
-		if (!is_plain_host(host) || strpbrk(user, " \t\r\n@:/#\"\\"))
+		if (!is_plain_host(host) || !user)
 			continue;
 		r = append(file,
 			is_git ? text_format("https://%s:%s@%s\n", user, placeholder, host)
@@ -130,11 +139,40 @@ static int add_env(
 	return strv_add(env, line, err);
 }
 
+/*
+ * git asks helpers that its configuration names, and takes that from the environment too: no file
+ * is needed. It appends a word to the command, which the comment swallows.
+ */
+static int add_git(struct strv *env, size_t *count, const struct policy_binding *b,
+	const char *placeholder, struct err *err)
+{
+	const char *user = user_of(b);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && user && i < b->hosts.n; i++) {
+		AUTO_FREE char *key = NULL, *value = NULL;
+
+		if (!is_plain_host(b->hosts.v[i]))
+			continue;
+		key = text_format(
+			"GIT_CONFIG_KEY_%zu=credential.https://%s.helper", *count, b->hosts.v[i]);
+		value = text_format("GIT_CONFIG_VALUE_%zu=!printf "
+				    "'username=%s\\npassword=%s\\n' #",
+			*count, user, placeholder);
+		r = strv_add(env, key, err);
+		if (r == 0)
+			r = strv_add(env, value, err);
+		(*count)++;
+	}
+	return r;
+}
+
 int placeholder_for_box(const struct policy *p, const char *owner,
 	bool (*has)(const char *secret, void *arg), void *arg, struct strv *env,
 	struct placeholder_files *files, struct err *err)
 {
 	char text[PLACEHOLDER_LEN + 1];
+	size_t git = 0;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < p->bindings_n && i < FILES_MAX; i++) {
@@ -148,8 +186,15 @@ int placeholder_for_box(const struct policy *p, const char *owner,
 			r = add_env(env, b->env, is_pair ? "_ACCESS_KEY_ID" : "", text, err);
 		if (r == 0 && b->env && is_pair)
 			r = add_env(env, b->env, "_SECRET_ACCESS_KEY", text, err);
+		if (r == 0 && b->file && ends_with(b->file, GIT_FILE))
+			r = add_git(env, &git, b, text, err);
 		if (r == 0 && b->file)
 			r = add_file(files, b, text, err);
+	}
+	if (r == 0 && git > 0) {
+		AUTO_FREE char *count = text_format("GIT_CONFIG_COUNT=%zu", git);
+
+		r = strv_add(env, count, err);
 	}
 	return r;
 }

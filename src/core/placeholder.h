@@ -46,6 +46,8 @@ void placeholder_files_done(struct placeholder_files *f);
  *   …git-credentials  https://USER:PLACEHOLDER@HOST
  *   any other         PLACEHOLDER
  *
+ * For git the variables GIT_CONFIG_* say the same as its file, so that it works without one.
+ *
  * `has` says whether a secret exists; one that does not gives nothing. NULL: all do.
  */
 int placeholder_for_box(const struct policy *p, const char *owner,

@@ -8,6 +8,7 @@
 #include "core/profile_load.h"
 #include "daemon/confine.h"
 #include "daemon/log.h"
+#include "egress/guard.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -314,6 +315,7 @@ int api_main(int argc, char **argv)
 	/* Else the heap's top goes back to the kernel, and is asked for again soon. */
 	(void)mallopt(M_TRIM_THRESHOLD, HEAP_SPARE);
 	(void)mallopt(M_TOP_PAD, HEAP_SPARE / 4);
+	guard_json(); /* secrets pass through on their way to be sealed */
 	if (q >= 0)
 		q = start(&r, &err);
 	if (q >= 0)

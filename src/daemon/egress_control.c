@@ -166,6 +166,7 @@ static void op_sync(struct egress_role *e, const struct control_message *m)
 		if (b->seen != e->connections)
 			box_remove(e, b);
 	}
+	vault_sweep(egress_vault(e->engine));
 	control_link_reply(e->owner, m->op, m->number, NULL, NULL);
 }
 
@@ -368,6 +369,7 @@ int role_owner_set(struct egress_role *e, int take_fd, struct err *err)
 	if (old)
 		control_link_close(old);
 	e->connections++;
+	vault_begin(egress_vault(e->engine));
 	if (control_link_create(e->loop, take_fd, &link_events, e, &e->owner, err) < 0)
 		return -err->code;
 	role_events_connected(e->events);

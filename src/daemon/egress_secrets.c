@@ -6,27 +6,19 @@
  */
 #include "base/mem.h"
 #include "daemon/egress_impl.h"
+#include "egress/guard.h"
 #include "egress/seal.h"
 #include "egress/secret_files.h"
 #include "egress/vault.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <string.h>
-
-/* What a message held in clear is zeroed when the JSON library lets go of it. */
-static void free_zeroed(void *p)
-{
-	if (p)
-		explicit_bzero(p, malloc_usable_size(p));
-	free(p);
-}
 
 int role_secrets_open(struct egress_role *e, const char *dir, int take_key_fd, struct err *err)
 {
 	struct sealer_config c = {.dir = dir, .key_fd = take_key_fd, .may_make = !e->is_run};
 
-	json_set_alloc_funcs(malloc, free_zeroed);
+	guard_json();
 	e->secrets = dir;
 	if (!dir) {
 		closep(&take_key_fd);

@@ -2,6 +2,9 @@
 
 #include "egress/guard.h"
 
+#include <jansson.h>
+#include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,4 +39,16 @@ void guard_done(struct guard *g)
 	explicit_bzero(g->p, g->n);
 	(void)munmap(g->map, g->map_n);
 	*g = (struct guard){0};
+}
+
+static void free_zeroed(void *p)
+{
+	if (p)
+		explicit_bzero(p, malloc_usable_size(p));
+	free(p);
+}
+
+void guard_json(void)
+{
+	json_set_alloc_funcs(malloc, free_zeroed);
 }

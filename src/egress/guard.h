@@ -19,3 +19,6 @@ struct guard {
 int guard_set(struct guard *g, const void *p, size_t n, struct err *err);
 /* Zero them and give the pages back. Empty is fine. */
 void guard_done(struct guard *g);
+
+/* From now on the JSON library zeroes what it lets go of: messages hold values in clear. */
+void guard_json(void);

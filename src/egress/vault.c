@@ -13,6 +13,7 @@
 struct vault {
 	struct vault_secret *buckets[BUCKETS];
 	size_t n;
+	uint64_t round;
 };
 
 int vault_create(struct vault **ret, struct err *err)
@@ -126,6 +127,7 @@ int vault_set(struct vault *v, const char *owner, const char *name, const void *
 	}
 	guard_done(&s->value);
 	s->value = fresh;
+	s->round = v->round;
 	return 0;
 }
 
@@ -138,6 +140,30 @@ void vault_forget(struct vault *v, const char *owner, const char *name)
 	*link = s->next;
 	(void)secret_free(s);
 	v->n--;
+}
+
+void vault_begin(struct vault *v)
+{
+	v->round++;
+}
+
+void vault_sweep(struct vault *v)
+{
+	for (size_t i = 0; i < BUCKETS; i++) {
+		struct vault_secret **link = &v->buckets[i];
+
+		while (*link) {
+			struct vault_secret *s = *link;
+
+			if (s->round == v->round) {
+				link = &s->next;
+				continue;
+			}
+			*link = s->next;
+			(void)secret_free(s);
+			v->n--;
+		}
+	}
 }
 
 void buf_wipe(struct buf *b)

@@ -44,6 +44,9 @@ int vault_set(struct vault *v, const char *owner, const char *name, const void *
 	struct err *err);
 /* Revoke: the value is zeroed before this returns. */
 void vault_forget(struct vault *v, const char *owner, const char *name);
+/* The owner says everything again: what it has not set between these two is forgotten. */
+void vault_begin(struct vault *v);
+void vault_sweep(struct vault *v);
 const struct vault_secret *vault_find(const struct vault *v, const char *owner, const char *name);
 /* The bytes; in the vault's pages, valid until the secret is set again or forgotten. */
 const char *vault_value(const struct vault_secret *s, size_t *ret_n);

@@ -11,6 +11,7 @@ struct vault_secret {
 	char owner[64];
 	char name[PLACEHOLDER_NAME_MAX + 1];
 	struct guard value;
+	uint64_t round;            /* in which it was set last */
 	struct vault_secret *next; /* of its bucket */
 };
 

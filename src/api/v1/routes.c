@@ -51,6 +51,12 @@ const struct route v1_routes[] = {
 	{"PATCH", "/v1/webhooks/{id}", v1_webhook_change, 0, "Change or switch it on again"},
 	{"DELETE", "/v1/webhooks/{id}", v1_webhook_remove, 0, "Remove a webhook"},
 
+	{"GET", "/v1/secrets", v1_secret_list, 0, "List the tenant's secrets, without values"},
+	{"GET", "/v1/secrets/{name}", v1_secret_get, 0, "One secret: version and placeholder"},
+	{"PUT", "/v1/secrets/{name}", v1_secret_put, 0, "Set a secret, or give it a new value"},
+	{"PATCH", "/v1/secrets/{name}", v1_secret_put, 0, "Give one that is there a new value"},
+	{"DELETE", "/v1/secrets/{name}", v1_secret_remove, 0, "Revoke a secret at once"},
+
 	{"GET", "/v1/keys", v1_key_list, 0, "List the tenant's keys"},
 	{"POST", "/v1/keys", v1_key_create, 0, "Make a key; it is shown once"},
 	{"DELETE", "/v1/keys/{id}", v1_key_revoke, 0, "Revoke a key"},

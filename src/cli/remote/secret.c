@@ -11,9 +11,9 @@
 #include "cli/remote/client.h"
 #include "cli/remote/verbs.h"
 #include "core/placeholder.h"
+#include "egress/guard.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -167,21 +167,13 @@ static int find_action(const struct args *a, struct options *o, size_t *ret, str
 	return 0;
 }
 
-/* What the JSON library held is zeroed when it lets go. */
-static void free_zeroed(void *p)
-{
-	if (p)
-		explicit_bzero(p, malloc_usable_size(p));
-	free(p);
-}
-
 static void keep_to_ourselves(void)
 {
 	struct rlimit none = {0, 0};
 
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	(void)setrlimit(RLIMIT_CORE, &none);
-	json_set_alloc_funcs(malloc, free_zeroed);
+	guard_json();
 }
 
 static int run(const struct args *a, struct options *o, struct err *err)

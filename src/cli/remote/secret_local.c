@@ -24,21 +24,14 @@ static json_t *about(const struct secret_file *f)
 		"changed_ms", (json_int_t)f->changed_ms, "placeholder", placeholder);
 }
 
+/* `arg`: one that was entered a moment ago, or NULL. */
 static int ask(char out[SEAL_PASSPHRASE_MAX], void *arg, struct err *err)
 {
-	(void)arg;
+	if (arg) {
+		memcpy(out, arg, SEAL_PASSPHRASE_MAX);
+		return 0;
+	}
 	return secret_read_passphrase(out, SEAL_PASSPHRASE_MAX, false, err);
-}
-
-static int make_passphrase(const char *dir, struct err *err)
-{
-	char passphrase[SEAL_PASSPHRASE_MAX];
-	int r = secret_read_passphrase(passphrase, sizeof(passphrase), true, err);
-
-	if (r >= 0)
-		r = sealer_make_passphrase(dir, passphrase, err);
-	explicit_bzero(passphrase, sizeof(passphrase));
-	return r;
 }
 
 /* The version before, 0 if there is none. */
@@ -64,15 +57,24 @@ static int check_value(const char *name, const struct buf *value, struct err *er
 	return r < 0 ? r : vault_set(v, "", name, buf_data(value), buf_len(value), err);
 }
 
-/* The directory is made with the first file; the key wants it before. */
 static int prepare(const char *dir, bool want_passphrase, struct sealer **ret, struct err *err)
 {
-	struct sealer_config c = {.dir = dir, .key_fd = -EBADF, .ask = ask, .may_make = true};
-	int r = secret_files_make_dir(dir, err);
+	char passphrase[SEAL_PASSPHRASE_MAX] = "";
+	struct sealer_config c = {.dir = dir,
+		.key_fd = -EBADF,
+		.ask = ask,
+		.arg = want_passphrase ? passphrase : NULL,
+		.may_make = true};
+	int r = secret_files_make_dir(dir, err); /* the key wants it before the first file does */
 
 	if (r >= 0 && want_passphrase)
-		r = make_passphrase(dir, err);
-	return r < 0 ? r : sealer_open(&c, ret, err);
+		r = secret_read_passphrase(passphrase, sizeof(passphrase), true, err);
+	if (r >= 0 && want_passphrase)
+		r = sealer_make_passphrase(dir, passphrase, err);
+	if (r >= 0)
+		r = sealer_open(&c, ret, err);
+	explicit_bzero(passphrase, sizeof(passphrase));
+	return r;
 }
 
 int secret_local_set(const char *name, const struct buf *value, bool must_exist,

@@ -81,11 +81,16 @@ static void a_box_finds_variables_and_files(void)
 	placeholder_make("me", "git", g);
 	placeholder_make("me", "token", t);
 	CHECK_INT(placeholder_for_box(&p, "me", all_but_gone, NULL, &vars, &files, &err), 0);
-	CHECK_INT(vars.n, 3);
+	CHECK_INT(vars.n, 6);
 	want = text_format("OPENAI_API_KEY=%s", k);
 	CHECK(strv_has(&vars, want)); /* the first that names it */
 	CHECK(text_starts(vars.v[1], "AWS_ACCESS_KEY_ID=bawn-ph-"));
 	CHECK(text_starts(vars.v[2], "AWS_SECRET_ACCESS_KEY=bawn-ph-"));
+	CHECK_STR(vars.v[3], "GIT_CONFIG_KEY_0=credential.https://git.example.com.helper");
+	free(want);
+	want = text_format("GIT_CONFIG_VALUE_0=!printf 'username=bot\\npassword=%s\\n' #", g);
+	CHECK_STR(vars.v[4], want);
+	CHECK_STR(vars.v[5], "GIT_CONFIG_COUNT=1");
 	CHECK_INT(files.n, 3);
 	free(want);
 	want = text_format("machine git.example.com login bot password %s\n"

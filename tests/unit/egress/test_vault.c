@@ -51,6 +51,20 @@ static void rotation_and_revocation_are_live(void)
 	CHECK(holds(v, "", "KEY", "again"));
 }
 
+static void what_is_not_said_again_is_forgotten(void)
+{
+	AUTO(vault_free) struct vault *v = with("", "KEY", "kept");
+
+	CHECK_INT(vault_set(v, "one", "GONE", "x", 1, &err), 0);
+	vault_begin(v);
+	CHECK_INT(vault_set(v, "", "KEY", "again", 5, &err), 0);
+	CHECK_INT(vault_set(v, "", "NEW", "new", 3, &err), 0);
+	CHECK(vault_find(v, "one", "GONE"));
+	vault_sweep(v);
+	CHECK(!vault_find(v, "one", "GONE"));
+	CHECK(holds(v, "", "KEY", "again") && holds(v, "", "NEW", "new"));
+}
+
 static void what_no_request_could_carry_is_refused(void)
 {
 	AUTO(vault_free) struct vault *v = with("", "KEY", "kept");
@@ -269,6 +283,7 @@ int main(void)
 {
 	RUN(a_secret_is_its_owners);
 	RUN(rotation_and_revocation_are_live);
+	RUN(what_is_not_said_again_is_forgotten);
 	RUN(what_no_request_could_carry_is_refused);
 	RUN(there_is_a_most);
 	RUN(pages_are_kept_out_of_dumps_and_children);

@@ -72,9 +72,8 @@ static int parse(int argc, char **argv, struct options *o, struct err *err)
 			o->is_remote = true;
 		else if (argv[i][0] == '-' && !o->is_remote)
 			return err_set(err, EINVAL,
-				"unknown option '%s'; accepted: --net, --profile, --sandbox, "
-				"--floor, "
-				"--program, --json",
+				"unknown option '%s', or one without its value; accepted: --net, "
+				"--profile P, --sandbox ID, --floor FILE, --program PATH, --json",
 				text_quote(argv[i], quoted, sizeof(quoted)));
 		else if (o->words_n < 2)
 			o->words[o->words_n++] = argv[i];

@@ -54,7 +54,8 @@ static int parse(int argc, char **argv, struct options *o, struct err *err)
 			o->floor = argv[i] + 8;
 		} else if (argv[i][0] == '-' && argv[i][1]) {
 			return err_set(err, EINVAL,
-				"unknown option '%s'; accepted: --json, --floor FILE",
+				"unknown option '%s', or one without its value; accepted: --json, "
+				"--floor FILE",
 				text_quote(argv[i], quoted, sizeof(quoted)));
 		} else if (o->words_n < sizeof(o->words) / sizeof(o->words[0])) {
 			o->words[o->words_n++] = argv[i];

@@ -471,3 +471,61 @@ def test_killed_in_the_middle_of_starts_a_hundred_times(warden, spares):
                        if parent in (os.getpid(), warden.process.pid)]) <= spares)
     with open(f"/proc/{warden.process.pid}/mountinfo", encoding="utf-8") as f:
         assert warden.name not in f.read()
+
+
+def test_several_come_up_at_once_and_one_that_cannot_harms_none(warden):
+    taken = warden.name + "v3"
+    assert warden.ask("start", taken, *SPEC)[0] == "ok"
+    out = warden.popen("volley", "20", warden.name + "v", *SPEC).communicate(timeout=60)[0].split("\n")
+    wanted = {f"{warden.name}v{i}" for i in range(20)}
+    assert {line.split()[1] for line in out if line.startswith("up ")} == wanted - {taken}
+    assert [line for line in out if line.startswith("error")] == [f"error 17 {taken}"]
+    assert warden.ids() == wanted == warden.boxes()
+    for box in wanted:
+        assert warden.guest(box) == "pid 2 uid 0 ppid 1\n"
+
+
+@pytest.mark.parametrize("spares", [0, 2])
+def test_stopped_while_it_comes_up_it_is_gone(warden, spares):
+    warden.spares = spares
+    warden.again()
+    for i in range(10):
+        out = warden.popen("cancel", f"{warden.name}s{i}", *SPEC).communicate(timeout=60)[0].split("\n")
+        # Whether it was up already or not: it is answered first, and gone then.
+        assert out[0].startswith(("ok user=", "ok ", "error 125 ")) and out[1] == "ok", out
+        assert warden.boxes() == set() and not leaves(warden.name)
+    assert warden.ids() == set()
+
+
+@pytest.mark.parametrize("spares", [0, 2])
+def test_killed_with_eight_under_way_nothing_is_left_half(warden, spares):
+    rng = random.Random(11)
+    warden.spares = spares
+    warden.again()
+    for n in range(20):
+        volley = warden.popen("volley", "30", f"{warden.name}{n}x", *SPEC)
+        time.sleep(rng.uniform(0, 0.06))
+        warden.kill()
+        out = volley.communicate(timeout=60)[0].split("\n")
+        answered = {line.split()[1] for line in out if line.startswith("up ")}
+        warden.start()
+        listed = warden.ids()
+        assert answered <= listed, "a sandbox that was answered is gone"
+        assert listed == warden.boxes() and len(listed - answered) <= 8
+        for box in sorted(listed):
+            assert warden.guest(box) == "pid 2 uid 0 ppid 1\n"
+            assert warden.ask("stop", box) == ["ok"]
+        assert warden.boxes() == set() and not leaves(warden.name)
+    until(lambda: not [p for p, parent in pids_of("bawn-init") if parent == os.getpid()])
+
+
+def test_more_starts_than_can_wait_are_refused(warden):
+    """And those whose asker has gone are not begun."""
+    out = warden.popen("flood", "2000", warden.name + "q", *SPEC).communicate(timeout=60)[0].split("\n")
+    refused = [line for line in out if line.startswith("error")]
+    assert len(refused) == 1 and refused[0].startswith("error 16 ")
+    up = warden.ids()  # waits for what was begun
+    assert len(up) < 1000
+    for box in up:
+        assert warden.ask("stop", box) == ["ok"]
+    assert warden.boxes() == set() and not leaves(warden.name)

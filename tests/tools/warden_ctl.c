@@ -9,6 +9,9 @@
  *   warden_ctl SOCKET stop ID | usage ID | list | raw HEX
  *   warden_ctl SOCKET road ID                  take its road, tell where one connection wants to go
  *   warden_ctl SOCKET fill N PREFIX [spec]     start N; prints each id that was answered
+ *   warden_ctl SOCKET volley N PREFIX [spec]   the same, all asked before the first answer
+ *   warden_ctl SOCKET flood N PREFIX [spec]    the same, up to the first that is refused
+ *   warden_ctl SOCKET cancel ID [spec]         start, and stop before the answer
  *   warden_ctl SOCKET churn N PREFIX [spec]    start and stop N times; prints microseconds
  *   warden_ctl SOCKET watch                    print what ends
  *
@@ -24,6 +27,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -309,6 +313,64 @@ static int fill(int fd, const char *count, const char *prefix, char **spec)
 	return r;
 }
 
+/* Ask for all at once; then each answer, up to the first refusal if that is what is looked for. */
+static int volley(int fd, const char *count, const char *prefix, char **spec, bool is_flood)
+{
+	uint64_t n = 0;
+	struct err err;
+	int r = 0;
+
+	if (text_parse_u64(count, "N", 1, 100000, &n, &err) < 0)
+		return 2;
+	for (uint64_t i = 0; i < n; i++) {
+		struct warden_message m;
+
+		memset(&m, 0, sizeof(m));
+		m.op = WARDEN_START;
+		m.number = ++next_number;
+		(void)snprintf(m.id, sizeof(m.id), "%.11s%llu", prefix, (unsigned long long)i);
+		if (parse_spec(spec, &m.spec) < 0)
+			return 2;
+		if (send(fd, &m, sizeof(m), MSG_NOSIGNAL) < 0)
+			return fail("send");
+	}
+	for (uint64_t i = 0; r <= 1 && i < n; i++) {
+		struct warden_message m;
+
+		r = receive(fd, &m);
+		if (r == 0)
+			(void)printf("up %s\n", m.id);
+		else if (r == 1)
+			(void)printf("error %d %s\n", -m.code, m.id);
+		(void)fflush(stdout);
+		if (r == 1 && is_flood)
+			return r;
+	}
+	return r;
+}
+
+static int cancel(int fd, char **argv)
+{
+	struct warden_message m;
+	int r = 0;
+
+	for (int i = 0; i < 2; i++) {
+		memset(&m, 0, sizeof(m));
+		m.op = i ? WARDEN_STOP : WARDEN_START;
+		m.number = ++next_number;
+		(void)snprintf(m.id, sizeof(m.id), "%s", argv[0]);
+		if (i == 0 && parse_spec(argv + 1, &m.spec) < 0)
+			return 2;
+		if (send(fd, &m, sizeof(m), MSG_NOSIGNAL) < 0)
+			return fail("send");
+	}
+	for (int i = 0; r <= 1 && i < 2; i++) {
+		r = receive(fd, &m);
+		(void)print_answer(&m, r);
+	}
+	return r;
+}
+
 static int watch(int fd)
 {
 	struct warden_message m;
@@ -351,6 +413,12 @@ int main(int argc, char **argv)
 		return churn(fd, argv[3], argv[4], argv + 5);
 	if (argc >= 5 && strcmp(argv[2], "fill") == 0)
 		return fill(fd, argv[3], argv[4], argv + 5);
+	if (argc >= 5 && strcmp(argv[2], "volley") == 0)
+		return volley(fd, argv[3], argv[4], argv + 5, false);
+	if (argc >= 5 && strcmp(argv[2], "flood") == 0)
+		return volley(fd, argv[3], argv[4], argv + 5, true);
+	if (argc >= 4 && strcmp(argv[2], "cancel") == 0)
+		return cancel(fd, argv + 3);
 	if (argc == 3 && strcmp(argv[2], "watch") == 0)
 		return watch(fd);
 	return 2;

@@ -28,8 +28,9 @@ void api_egress_gone(struct sandbox *sb);
 void api_egress_info(struct sandbox *sb);
 
 /*
- * Its new policy is in the row: `done` when nothing that it forbids is left open. Exactly one call, never from
- * inside; if egress went away meanwhile, so did all connections, and that is as good.
+ * Its new policy is in the row: `done` when nothing that it forbids is left open. Exactly one
+ * call, never from inside; if egress went away meanwhile, so did all connections, and that is as
+ * good.
  */
 void api_egress_policy(struct sandbox *sb, void (*done)(int code, void *arg), void *arg);
 

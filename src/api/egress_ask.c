@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Questions for people. Egress holds the connection and the clock; here is who may answer, what was said, and what
- * comes of "always": a rule in a new version of the tenant's profile.
+ * Questions for people. Egress holds the connection and the clock; here is who may answer, what
+ * was said, and what comes of "always": a rule in a new version of the tenant's profile.
  */
 #include "api/egress_impl.h"
 #include "api/sandbox_impl.h"

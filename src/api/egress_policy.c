@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What a sandbox may reach, composed: the profile it names (its tenant's own first, then the server's), the network part
- * of its request on top, the operator's floor below everything.
+ * What a sandbox may reach, composed: the profile it names (its tenant's own first, then the
+ * server's), the network part of its request on top, the operator's floor below everything.
  */
 #include "api/egress_impl.h"
 #include "base/mem.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What egress tells of sandboxes. A sandbox decides how often: refusals are rows by kind, written in batches;
- * as events each kind comes once a minute, and all of a sandbox so many a minute.
+ * What egress tells of sandboxes. A sandbox decides how often: refusals are rows by kind,
+ * written in batches; as events each kind comes once a minute, and all of a sandbox so many a
+ * minute.
  */
 #include "api/egress_impl.h"
 #include "api/sandbox_impl.h"

@@ -82,8 +82,8 @@ void sandbox_kill(struct sandbox *sb, const char *actor, enum sandbox_reason rea
 int sandbox_set_timeout(struct sandbox *sb, const char *actor, uint64_t timeout_ms,
 	bool only_extend, struct err *err);
 /*
- * Replace the profile or the network part of its spec (NULL: as it was; checked by the caller), and what
- * comes of both. Durable when this returns; api_egress_policy() makes it true.
+ * Replace the profile or the network part of its spec (NULL: as it was; checked by the caller),
+ * and what comes of both. Durable when this returns; api_egress_policy() makes it true.
  */
 int sandbox_set_network(struct sandbox *sb, const char *actor, const char *profile, json_t *network,
 	struct err *err);

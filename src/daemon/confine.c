@@ -47,7 +47,10 @@ static int allow(int ruleset, const char *path, unsigned access, struct err *err
 	return landlock_allow(ruleset, fd, access, err) < 0 ? err_wrap(err, "'%s'", path) : 0;
 }
 
-/* The egress role: roots that upstreams are verified by, names, nothing of the state but its own. */
+/*
+ * The egress role: roots that upstreams are verified by, names, nothing of the state but its
+ * own.
+ */
 static const struct right egress_rights[] = {
 	{"/etc/ssl", LANDLOCK_READ},                   /* roots that upstreams are verified by */
 	{"/usr/lib/ssl", LANDLOCK_READ},               /* links into the former */

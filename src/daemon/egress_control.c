@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the owner says. Its bytes are checked as any stranger's are: the api role reads tenants' bytes, and
- * one that was taken over must not take this one over too.
+ * What the owner says. Its bytes are checked as any stranger's are: the api role reads tenants'
+ * bytes, and one that was taken over must not take this one over too.
  */
 #include "base/mem.h"
 #include "base/text.h"

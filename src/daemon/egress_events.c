@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the owner is told. A box decides how often something happens to it: identical things that wait are
- * one thing with a count, a box has so many places, all together so many; past that the oldest go
- * and are counted. Nothing is sent faster than the owner reads.
+ * What the owner is told. A box decides how often something happens to it: identical things that
+ * wait are one thing with a count, a box has so many places, all together so many; past that the
+ * oldest go and are counted. Nothing is sent faster than the owner reads.
  */
 #include "base/mem.h"
 #include "base/text.h"

@@ -61,7 +61,10 @@ static int policy_fd(const struct policy *p, struct err *err)
 	return text_fd("bawn-policy", json, err);
 }
 
-/* By us, who may read the operator's files: a slip of the pen is told at once, and nothing starts. */
+/*
+ * By us, who may read the operator's files: a slip of the pen is told at once, and nothing
+ * starts.
+ */
 static int read_profile(const char *what, int *ret, struct err *err)
 {
 	const struct profile_source source = {.cwd = "/"};
@@ -200,7 +203,10 @@ int launch_listen(struct launch *l, struct err *err)
 
 	if (r >= 0)
 		r = listener_private(local, SOCK_STREAM, geteuid(), nobody, &l->local, err);
-	/* Only the api role may ask the warden; the egress role, which it knows, for roads alone. */
+	/*
+	 * Only the api role may ask the warden; the egress role, which it knows, for roads
+	 * alone.
+	 */
 	if (r >= 0)
 		r = listener_private(warden, SOCK_SEQPACKET, l->ids.uid,
 			is_alone ? nobody : l->egress_ids.gid, &l->warden, err);

@@ -41,7 +41,10 @@ void launch_done(struct launch *l);
 pid_t launch_api(const struct launch *l, int *ret_ready, struct err *err);
 pid_t launch_warden(const struct launch *l, struct err *err);
 pid_t launch_egress(const struct launch *l, int *ret_ready, struct err *err);
-/* The authority under which certificates are minted is there when this returns: boxes are made with it. Blocks. */
+/*
+ * The authority under which certificates are minted is there when this returns: boxes are made
+ * with it. Blocks.
+ */
 int launch_make_ca(const struct launch *l, struct err *err);
 
 /* The URLs, each followed by `end` but the last; the caller frees. */

@@ -27,8 +27,8 @@ void listener_close(struct listener *l); /* also removes the socket file */
 int listener_open(const char *spec, bool is_tls, struct listener *ret, struct err *err);
 
 /*
- * A socket file of ours, for one user, and for a group's users too unless `group` is -1. What stands
- * at `path` is removed: call with the lock held. type: SOCK_STREAM or SOCK_SEQPACKET.
+ * A socket file of ours, for one user, and for a group's users too unless `group` is -1. What
+ * stands at `path` is removed: call with the lock held. type: SOCK_STREAM or SOCK_SEQPACKET.
  */
 int listener_private(const char *path, int type, uid_t owner, gid_t group, struct listener *ret,
 	struct err *err);

@@ -2,18 +2,20 @@
 #pragma once
 
 /*
- * egress/control - what the owner of boxes (the api role, `bawn run`) and the egress role say to each other.
+ * egress/control - what the owner of boxes (the api role, `bawn run`) and the egress role say to
+ * each other.
  *
  * A unix stream socket; each message is four bytes of length (little endian) and a JSON object:
  *
  *   question   {"op": …, "n": 7, "body": {…}}
- *   answer     {"op": …, "n": 7, "code": 0, "error": "…", "body": {…}}   the same op and n; code is an errno
+ *   answer     {"op": …, "n": 7, "code": 0, "error": "…", "body": {…}}   code: errno
  *   event      {"op": …, "n": 0, "body": {…}}                            from egress, unasked
  *
  * The owner knows everything and says it again on each new connection: the boxes, then
- * CONTROL_SYNC, by which every box not named since is gone. Until then egress goes on with what it has.
- * Events wait while nobody reads, but for a bound: the oldest go, and CONTROL_LOST says how many.
- * Both programs link this. Pure: no I/O; what the other side sent is checked field by field.
+ * CONTROL_SYNC, by which every box not named since is gone. Until then egress goes on with what
+ * it has. Events wait while nobody reads, but for a bound: the oldest go, and CONTROL_LOST says
+ * how many. Both programs link this. Pure: no I/O; what the other side sent is checked field by
+ * field.
  */
 #include "base/err.h"
 #include "egress/egress.h"
@@ -43,8 +45,8 @@ enum control_op {
 	CONTROL_DENIED,   /* {id, denial} */
 	CONTROL_ASKED,    /* control_ask_json() */
 	CONTROL_ASK_OVER, /* {ask}: nobody answered in time, or the asker went away */
-	CONTROL_ALLOWED, /* {id, denial, up, down}: many of a kind come as one, denial.count says how many */
-	CONTROL_LOST, /* {events}: so many were dropped */
+	CONTROL_ALLOWED,  /* {id, denial, up, down}: denial.count of a kind come as one */
+	CONTROL_LOST,     /* {events}: so many were dropped */
 	CONTROL_OP_COUNT,
 };
 
@@ -60,8 +62,8 @@ struct control_message {
 void control_message_done(struct control_message *m);
 
 /*
- * The first message of what was read. 1: *ret is filled, *ret_used bytes are done with; 0: more bytes are
- * needed; -EBADMSG, -E2BIG: the other side is not what it should be, hang up.
+ * The first message of what was read. 1: *ret is filled, *ret_used bytes are done with; 0: more
+ * bytes are needed; -EBADMSG, -E2BIG: the other side is not what it should be, hang up.
  */
 int control_next(
 	const char *p, size_t n, size_t *ret_used, struct control_message *ret, struct err *err);

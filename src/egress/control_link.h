@@ -2,17 +2,21 @@
 #pragma once
 
 /*
- * egress/control_link - one end of the control connection on a loop: questions with their answers, events.
+ * egress/control_link - one end of the control connection on a loop: questions with their
+ * answers, events.
  *
- * The same code at both ends. Whatever the other end sends that is no message ends the connection. Callbacks
- * come from the loop only. The link frees itself behind `closed`.
+ * The same code at both ends. Whatever the other end sends that is no message ends the
+ * connection. Callbacks come from the loop only. The link frees itself behind `closed`.
  */
 #include "egress/control.h"
 
 struct control_link;
 
 struct control_link_events {
-	/* A question (number > 0) or an event (0); answer the former with control_link_reply(), once. */
+	/*
+	 * A question (number > 0) or an event (0); answer the former with control_link_reply(),
+	 * once.
+	 */
 	void (*message)(struct control_link *k, const struct control_message *m, void *arg);
 	/* err->code 0: the other end hung up. Never from inside a call made here. */
 	void (*closed)(struct control_link *k, const struct err *err, void *arg);

@@ -3,8 +3,9 @@
 /*
  * store - opening the database, transactions, and what tables share.
  *
- * WAL; a commit that returned is on the disk, unless it said it can wait for store_sync(); and `bawn key` reads and
- * writes beside the server. The api role owns the files; nobody else opens them.
+ * WAL; a commit that returned is on the disk, unless it said it can wait for store_sync(); and
+ * `bawn key` reads and writes beside the server. The api role owns the files; nobody else opens
+ * them.
  */
 #include "base/mem.h"
 #include "base/text.h"

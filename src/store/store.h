@@ -87,7 +87,7 @@ struct store_sandbox {
 	int64_t idle_ms;     /* idle timeout, 0 = none */
 	char boot_id[40];
 	int64_t cpu_milli, memory_max, disk_max, pids_max;
-	char *profile; /* name of what it may reach, "" before the first migration that knew of it */
+	char *profile; /* name of what it may reach; "" in rows of older programs */
 	char *policy;  /* the same as canonical JSON, composed with the operator's floor */
 };
 void store_sandbox_done(struct store_sandbox *r);

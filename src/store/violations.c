@@ -3,8 +3,8 @@
 /*
  * store/violations - what the road out refused, one row per kind and sandbox.
  *
- * A sandbox decides how many there are: it keeps its newest STORE_VIOLATIONS kinds, and of each the last few
- * times. Rows go with their sandbox.
+ * A sandbox decides how many there are: it keeps its newest STORE_VIOLATIONS kinds, and of each
+ * the last few times. Rows go with their sandbox.
  */
 #include "base/text.h"
 #include "store/store_impl.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzz egress/control: any bytes are refused with a reason, ask for more, or are a message whose bodies can
- * be read as each kind there is; what was read is written and read again as the same.
+ * Fuzz egress/control: any bytes are refused with a reason, ask for more, or are a message whose
+ * bodies can be read as each kind there is; what was read is written and read again as the same.
  */
 #include "egress/control.h"
 

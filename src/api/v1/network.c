@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * /v1/sandboxes/{id}/network and /violations: what a sandbox may reach, what it used, what it was refused.
+ * /v1/sandboxes/{id}/network and /violations: what a sandbox may reach, what it used, what it
+ * was refused.
  */
 #include "api/e2b/network.h"
 #include "api/egress.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * /v1/profiles: what sandboxes of this tenant may be made with: its own, every version of them, and the server's.
+ * /v1/profiles: what sandboxes of this tenant may be made with: its own, every version of them,
+ * and the server's.
  */
 #include "api/egress.h"
 #include "api/v1/v1.h"

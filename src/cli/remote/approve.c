@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * cli/remote/approve - `bawn asks`, `bawn approve`, `bawn deny`: what sandboxes want, and what a person says.
+ * cli/remote/approve - `bawn asks`, `bawn approve`, `bawn deny`: what sandboxes want, and what a
+ * person says.
  */
 #include "base/mem.h"
 #include "cli/remote/list.h"

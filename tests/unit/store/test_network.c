@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * store/violations, asks, profiles: what a sandbox was refused, what people were asked, what tenants keep.
+ * store/violations, asks, profiles: what a sandbox was refused, what people were asked, what
+ * tenants keep.
  */
 #include "store_fixture.h"
 

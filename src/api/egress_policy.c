@@ -231,7 +231,7 @@ int api_policy_make(
 		base = a->egress ? policy_ref(a->egress->fallback) : locked();
 	if (r >= 0)
 		r = of_e2b(w, base, &mapped, err);
-	if (r < 0)
+	if (r < 0 || !base)
 		return r;
 	if (w->profile && *w->profile)
 		named = text_format("%.*s", (int)strcspn(w->profile, "@"), w->profile);

@@ -10,6 +10,7 @@
 #include "cli/run_egress.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
+#include "cli/run_start.h"
 #include "cli/verb.h"
 #include "run/process/box.h"
 
@@ -54,17 +55,19 @@ static int open_json(const char *path, FILE **ret, struct err *err)
 
 static int run_box(struct run_options *o, FILE *json)
 {
-	/* Static: some 40 KiB with its violations, and a verb runs once. */
+	/* Static: some 40 KiB with its violations, and a verb runs one at a time. */
 	static struct box_result result;
 	struct run_egress egress = {.fd = -EBADF, .pidfd = -EBADF};
 	struct box_options box;
 	struct err err = {0};
 	int r;
 
+	result = (struct box_result){0};
 	box_options_init(&box);
 	box.environ = environ;
 	box.want_explain = o->want_explain;
 	r = o->policy ? run_egress_prepare(&egress, &o->network, o->policy, &o->spec, &err) : 0;
+	egress.learn = o->learn;
 	if (r >= 0 && o->policy)
 		box.road = &egress.road;
 	if (r >= 0)
@@ -108,7 +111,7 @@ static int print_plan(struct run_options *o)
 	return 0;
 }
 
-static int run(struct run_options *o)
+int run_start(struct run_options *o)
 {
 	AUTO_FILE FILE *file = NULL;
 	struct err err = {0};
@@ -124,23 +127,32 @@ static int run(struct run_options *o)
 	return run_box(o, o->want_json && !file ? stdout : file);
 }
 
-int verb_run(int argc, char **argv)
+int run_caller_find(struct run_caller *ret, char **ret_cwd, struct err *err)
 {
 	AUTO_FREE char *cwd = getcwd(NULL, 0);
-	struct run_caller caller = {.cwd = cwd, .home = getenv("HOME"), .memory = machine_memory()};
+
+	/* A directory outside our root is reported as "(unreachable)/...". */
+	if (!cwd || cwd[0] != '/')
+		return err_set(err, ENOENT, "the current directory is gone; cd to one that exists");
+	*ret = (struct run_caller){.cwd = cwd, .home = getenv("HOME"), .memory = machine_memory()};
+	*ret_cwd = TAKE_PTR(cwd);
+	return 0;
+}
+
+int verb_run(int argc, char **argv)
+{
+	AUTO_FREE char *cwd = NULL;
+	struct run_caller caller;
 	struct run_options o;
 	struct err err = {0};
 	int status;
 
-	/* A directory outside our root is reported as "(unreachable)/...". */
-	if (!cwd || cwd[0] != '/') {
-		(void)err_set(&err, ENOENT, "the current directory is gone; cd to one that exists");
+	if (run_caller_find(&caller, &cwd, &err) < 0)
 		return verb_fail("run", &err);
-	}
 	if (run_options_parse(argc, argv, &caller, &o, &err) < 0)
 		status = verb_fail("run", &err);
 	else
-		status = run(&o);
+		status = run_start(&o);
 	run_options_done(&o);
 	return status;
 }

@@ -293,6 +293,7 @@ static void on_message(
 {
 	struct err ignored;
 	struct denial d;
+	uint64_t up, down;
 	const char *id;
 
 	if (m->is_answer && m->number == NUMBER_BOX) {
@@ -306,6 +307,11 @@ static void on_message(
 		note_denial(e, v, &d);
 	} else if (m->op == CONTROL_ASKED) {
 		refuse_ask(e, m->body);
+	} else if (e->learn && m->op == CONTROL_ALLOWED &&
+		   control_allowed_get(m->body, &id, &d, &up, &down, &ignored) >= 0) {
+		learn_note(e->learn, &d);
+	} else if (e->learn && m->op == CONTROL_LOST) {
+		e->learn->lost += (uint64_t)json_integer_value(json_object_get(m->body, "events"));
 	}
 }
 
@@ -373,7 +379,8 @@ static int road_open(int take_tcp, int take_dns, void *arg, struct err *err)
 {
 	struct run_egress *e = arg;
 	struct timeval patience = {.tv_sec = SEND_S};
-	struct control_box box = {.id = BOX_ID, .owner = "", .policy = e->policy};
+	struct control_box box = {
+		.id = BOX_ID, .owner = "", .policy = e->policy, .want_allowed = e->learn != NULL};
 	AUTO_FD int tcp = take_tcp, dns = take_dns, theirs = -EBADF;
 	int pair[2], r;
 

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "cli/run_network.h"
 #include "core/denial.h"
+#include "core/learn.h"
 #include "core/spec.h"
 #include "io/buf.h"
 #include "run/process/box.h"
@@ -34,9 +35,10 @@ struct run_egress {
 	struct buf in;
 	struct denial names[RUN_EGRESS_NAMES]; /* looked up, and nothing more so far; "" = told */
 	size_t names_n;
-	bool is_served; /* the child has said that it serves the road */
-	bool is_over;   /* nothing more comes */
-	bool is_gone;   /* it has said its last words */
+	struct learn *learn; /* what is allowed is noted here; borrowed; NULL = nobody asks */
+	bool is_served;      /* the child has said that it serves the road */
+	bool is_over;        /* nothing more comes */
+	bool is_gone;        /* it has said its last words */
 };
 
 /* Where the certificates are, or will be, that a box trusts; the caller frees *ret. */

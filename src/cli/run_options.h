@@ -27,11 +27,12 @@ struct run_options {
 	struct run_network network;
 	struct policy *policy; /* with spec.want_road: what it may reach; owned */
 	bool want_help;
-	bool want_plan;    /* print the plan, run nothing */
-	bool want_json;    /* the result as one line of JSON */
-	bool want_explain; /* watch for refusals, to explain them */
-	bool is_quiet;     /* no line of ours on stderr but failures */
-	char *json_file;   /* NULL = standard output; owned */
+	bool want_plan;      /* print the plan, run nothing */
+	bool want_json;      /* the result as one line of JSON */
+	bool want_explain;   /* watch for refusals, to explain them */
+	bool is_quiet;       /* no line of ours on stderr but failures */
+	struct learn *learn; /* `bawn learn`: what was wanted goes here; borrowed; or NULL */
+	char *json_file;     /* NULL = standard output; owned */
 	/* while reading: */
 	const struct run_caller *caller;
 	bool has_profile;

@@ -39,6 +39,8 @@ const struct verb verb_table[] = {
 		"--floor --json --help", 0},
 	{"explain", "--net [METHOD] TARGET", "would this get out, and why?", verb_explain, 0,
 		"--net --profile --sandbox --floor --program --json --help", 0},
+	{"learn", "[options] -- CMD [ARG...]", "run a command, and make the profile that it needs",
+		verb_learn, 0, "--out --name --names-only --no-replay " RUN_OPTIONS, 0},
 	{"serve", "[options]", "the server: sandboxes for the E2B SDKs, curl and the verbs below",
 		serve_main, 0, SERVE_OPTIONS, 0},
 	{"completion", "bash|zsh|fish", "print a completion script for your shell", verb_completion,

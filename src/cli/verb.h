@@ -34,6 +34,7 @@ int verb_help(int argc, char **argv);
 int verb_version(int argc, char **argv);
 int verb_completion(int argc, char **argv);
 int verb_explain(int argc, char **argv);
+int verb_learn(int argc, char **argv);
 int verb_profile(int argc, char **argv);
 /* Any verb of cli/remote/verbs.h: execs bawnd. */
 int verb_remote(int argc, char **argv);

@@ -67,7 +67,7 @@ void warden_spare_free(struct warden_spare *take);
 
 /* ---- warden_starts ---- */
 
-#define WARDEN_MAKINGS_MAX 8    /* on their way up at once; others wait */
+#define WARDEN_MAKINGS_MAX 8   /* on their way up at once; others wait */
 #define WARDEN_STARTS_MAX  512 /* questions under way or waiting; more are refused */
 
 struct warden_boxes;

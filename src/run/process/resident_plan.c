@@ -98,7 +98,7 @@ static int lend(struct resident_plan *k, struct box *b, struct err *err)
 {
 	int fd = -EBADF;
 
-	/* The same open file, and so the same lock: pid 1 keeps it, as long as it needs the template. */
+	/* The same open file, and so the same lock: pid 1 keeps it while it needs the template. */
 	if (k->facts.template_fd >= 0) {
 		fd = fcntl(k->facts.template_fd, F_DUPFD_CLOEXEC, 3);
 		if (fd < 0)

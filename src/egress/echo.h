@@ -5,8 +5,8 @@
  * egress/echo - does a server repeat what only it was told?
  *
  * Some answer with the request they got (debugging pages, error messages). Then a credential
- * that egress has put in would reach the box after all. The values of a request are looked for in its answer, as they
- * are; a server that encodes them anew is not caught. Pure.
+ * that egress has put in would reach the box after all. The values of a request are looked for
+ * in its answer, as they are; a server that encodes them anew is not caught. Pure.
  */
 #include "io/buf.h"
 
@@ -26,8 +26,8 @@ void echo_add(struct echo *e, const void *p, size_t n);
 /* In one text, apart from the stream. */
 bool echo_has(const struct echo *e, const char *p, size_t n);
 /*
- * The next piece of a stream. *ret gets what may be passed on (to be eaten by the caller): all but an end that could be
- * the beginning of a value. -EPERM: a value is in it. -E2BIG, -ENOMEM.
+ * The next piece of a stream. *ret gets what may be passed on (to be eaten by the caller): all
+ * but an end that could be the beginning of a value. -EPERM: a value is in it. -E2BIG, -ENOMEM.
  */
 int echo_feed(struct echo *e, const char *p, size_t n, struct buf *ret);
 /* At the end: what was held back is harmless. */

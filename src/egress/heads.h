@@ -20,7 +20,10 @@ struct heads_goal {
 /* "host", "host:port", "1.2.3.4:80", "[::1]:80". False: none of these. */
 bool heads_authority(struct h1_text t, struct heads_goal *ret);
 
-/* True if a Host field, or the authority of an absolute-form target, means `own`. No port said: any. */
+/*
+ * True if a Host field, or the authority of an absolute-form target, means `own`. No port said:
+ * any.
+ */
 bool heads_is_for(struct h1_text authority, const struct heads_goal *own);
 
 struct heads_target {
@@ -34,7 +37,8 @@ bool heads_target(const struct h1_head *h, struct heads_target *ret);
 
 /*
  * The path as most servers understand it: escapes of unreserved characters undone, runs of slashes
- * as one. *ret is NULL if that is the path as sent; else the caller frees. -EINVAL: dot segments in any spelling, or a NUL.
+ * as one. *ret is NULL if that is the path as sent; else the caller frees. -EINVAL: dot
+ * segments in any spelling, or a NUL.
  */
 int heads_plain_path(struct h1_text path, char **ret);
 
@@ -61,8 +65,9 @@ struct heads_client { /* whom an answer goes to */
 	bool closes;  /* the connection ends behind this answer */
 };
 /*
- * The head in raw[0..n), parsed as *h, for the client. *ret_chunked: its body is to be sent in chunks. A final answer whose
- * body ends with the connection, for a client that knows no chunks: c->closes must be set.
+ * The head in raw[0..n), parsed as *h, for the client. *ret_chunked: its body is to be sent in
+ * chunks. A final answer whose body ends with the connection, for a client that knows no
+ * chunks: c->closes must be set.
  */
 int heads_answer(const struct h1_head *h, const char *raw, size_t n, const struct heads_client *c,
 	struct buf *out, bool *ret_chunked);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The box's side of an intercepted connection: its life, its time limits, and who gets its bytes. */
+/*
+ * The box's side of an intercepted connection: its life, its time limits, and who gets its
+ * bytes.
+ */
 #include "base/mem.h"
 #include "egress/intercept_impl.h"
 #include "egress/mint.h"

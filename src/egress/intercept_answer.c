@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The answer is made; is anything of the request still to come? Then the connection ends behind it. */
+/*
+ * The answer is made; is anything of the request still to come? Then the connection ends behind
+ * it.
+ */
 static void settle(struct intercept *ic)
 {
 	struct ic_request *q = &ic->req;

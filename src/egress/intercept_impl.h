@@ -6,7 +6,7 @@
  *
  *   HEAD --head--> decided --> COLLECT (the vault wants the body) --whole--> DIAL or FLOW
  *    ^  ^            |-------> ASK --yes--> HEAD (the same head again)
- *    |  |            |-------> DIAL --connected--> FLOW, or HEAD (the same head, now with an address)
+ *    |  |            |-------> DIAL --> FLOW, or HEAD (the same head, now with an address)
  *    |  '---denied---'-------> FLOW (a connection was in the pool)
  *    '-----answered----------- FLOW --101--> RAW
  *
@@ -15,7 +15,8 @@
  * 1. A head that has to wait is left unread in the connection and read again: nothing is kept of it
  *    but what the flow knows.
  * 2. `up` is set from the moment a server is connected until the answer is complete.
- * 3. A byte of a body is in one queue at a time, each of them bounded by WINDOW: whoever is fast waits.
+ * 3. A byte of a body is in one queue at a time, each of them bounded by WINDOW: whoever is
+ *    fast waits.
  * 4. In GONE only the memory is left; every callback ends there at once.
  */
 #include "egress/echo.h"
@@ -139,5 +140,5 @@ bool ic_unheard(struct intercept *ic, const char *p, size_t n, struct buf *ret);
 void ic_raw_begin(struct intercept *ic);
 size_t ic_raw_up(struct intercept *ic, const char *p, size_t n);
 size_t ic_raw_down(struct intercept *ic, const char *p, size_t n);
-/* True as soon as a placeholder is in the payload of a frame; walks over the rest. */
+/* ws_scan.c: true as soon as a placeholder is in the payload of a frame; walks over the rest. */
 bool ws_scan(struct ws_walk *w, struct vault_scan *scan, const char *p, size_t n);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Requests as they come: the head is read and must be for whom the connection is; the body is passed on. */
+/*
+ * Requests as they come: the head is read and must be for whom the connection is; the body is
+ * passed on.
+ */
 #include "base/mem.h"
 #include "egress/intercept_impl.h"
 

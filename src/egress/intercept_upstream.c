@@ -3,8 +3,9 @@
 /*
  * The server's side: a connection from the pool or a new one, the request's head, the answer.
  *
- * Everything a server says is hostile: parsed by h1, bounded in size, number and time; what cannot be
- * understood is a 502 if nothing was passed on yet, and a reset otherwise, never a guess.
+ * Everything a server says is hostile: parsed by h1, bounded in size, number and time; what
+ * cannot be understood is a 502 if nothing was passed on yet, and a reset otherwise, never a
+ * guess.
  */
 #include "egress/intercept_impl.h"
 
@@ -191,7 +192,10 @@ static bool pass_final(struct intercept *ic, const struct h1_head *h, const char
 	AUTO_BUF struct buf out = {.cap = 4 * H1_HEAD_MAX};
 	struct ic_request *q = &ic->req;
 
-	/* An answer before the request was whole: what is left of that cannot be told from the next. */
+	/*
+	 * An answer before the request was whole: what is left of that cannot be told from the
+	 * next.
+	 */
 	q->client.closes = !q->keep_alive || !q->up.is_done ||
 			   (q->client.minor == 0 &&
 				   (h->framing == H1_CHUNKED || h->framing == H1_UNTIL_CLOSE));
@@ -360,7 +364,10 @@ static size_t take_some(struct intercept *ic, const char *p, size_t n)
 	if (ic->phase == IC_RAW)
 		return ic->is_down_blocked ? 0 : ic_raw_down(ic, p, n);
 	if (ic->phase != IC_FLOW) {
-		/* It speaks before it was asked. Another one is dialled when there is a question. */
+		/*
+		 * It speaks before it was asked. Another one is dialled when there is a
+		 * question.
+		 */
 		upstream_drop(TAKE_PTR(ic->up));
 		return 0;
 	}

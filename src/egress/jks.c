@@ -4,10 +4,12 @@
  * The JKS format, which no specification describes but every Java reads:
  *
  *   u32 0xfeedfeed, u32 version 2, u32 number of entries
- *   per entry: u32 2 (trusted certificate), text alias, u64 ms of creation, text "X.509", u32 length, DER
+ *   per entry: u32 2 (trusted certificate), text alias, u64 ms of creation, text "X.509",
+ *              u32 length, DER
  *   SHA-1 over the password in UTF-16BE, "Mighty Aphrodite", and all of the above
  *
- * All big-endian; a text is u16 length and bytes. The digest keeps nothing secret: everybody knows the password.
+ * All big-endian; a text is u16 length and bytes. The digest keeps nothing secret: everybody
+ * knows the password.
  */
 #include "base/mem.h"
 #include "egress/mint_impl.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Leaf certificates: one key for all of them, made at start and never written; a leaf per name, kept
- * while it is used. What is in a hello is a stranger's: a name becomes a certificate only in the
- * form that rules have.
+ * Leaf certificates: one key for all of them, made at start and never written; a leaf per name,
+ * kept while it is used. What is in a hello is a stranger's: a name becomes a certificate only
+ * in the form that rules have.
  */
 #include "egress/mint.h"
 
@@ -41,7 +41,7 @@ struct mint {
 	X509_EXTENSION *ext[EXT_N]; /* the same in every leaf */
 	struct tls *server;
 	TAILQ_HEAD(leaf_list, leaf) used;
-	LIST_HEAD(, leaf) buckets[LEAF_BUCKETS];
+	LIST_HEAD(leaf_bucket, leaf) buckets[LEAF_BUCKETS];
 	size_t leaves_n;
 	uint64_t made;
 };
@@ -131,11 +131,10 @@ static void drop_leaf(struct mint *m, struct leaf *l)
 
 static struct leaf *find_leaf(struct mint *m, const char *name)
 {
-	struct leaf *l;
+	struct leaf *l = LIST_FIRST(&m->buckets[bucket_of(name)]);
 
-	LIST_FOREACH(l, &m->buckets[bucket_of(name)], bucket)
-	if (strcmp(l->name, name) == 0)
-		break;
+	while (l && strcmp(l->name, name) != 0)
+		l = LIST_NEXT(l, bucket);
 	if (l && time(NULL) - l->made > LEAF_RENEW_S) {
 		drop_leaf(m, l);
 		return NULL;

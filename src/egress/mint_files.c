@@ -131,7 +131,10 @@ static bool add_ext(X509 *cert, int nid, const char *value)
 	return ok;
 }
 
-/* Two installations on one machine have different names, so that their roots can stand side by side. */
+/*
+ * Two installations on one machine have different names, so that their roots can stand side by
+ * side.
+ */
 static bool set_name(X509 *cert, const unsigned char serial[16])
 {
 	X509_NAME *name = X509_get_subject_name(cert);

@@ -15,7 +15,7 @@ int mint_authority(const char *dir, EVP_PKEY **ret_key, X509 **ret_cert, struct 
 int mint_publish(const char *dir, const char *roots, X509 *authority, struct err *err);
 
 /*
- * A Java key store (JKS, version 2) of trusted certificates. The same list gives the same bytes. Aliases are
- * "bawn" for the first and "root-<n>" for the others. Pure.
+ * A Java key store (JKS, version 2) of trusted certificates. The same list gives the same
+ * bytes. Aliases are "bawn" for the first and "root-<n>" for the others. Pure.
  */
 int jks_write(X509 *const *certs, size_t n, struct buf *out, struct err *err);

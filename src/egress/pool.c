@@ -146,13 +146,10 @@ static bool is_for(const struct upstream *u, const struct egress_flow *f, bool i
 struct upstream *pool_take(const struct egress_flow *f, bool is_tls, uint64_t max_idle_ms)
 {
 	struct pool *p = f->box->pool;
-	struct upstream *u;
+	struct upstream *u = p ? TAILQ_FIRST(&p->idle) : NULL;
 
-	if (!p)
-		return NULL;
-	TAILQ_FOREACH(u, &p->idle, link)
-	if (is_for(u, f, is_tls))
-		break;
+	while (u && !is_for(u, f, is_tls))
+		u = TAILQ_NEXT(u, link);
 	if (!u || loop_now_ms(p->loop) - u->idle_ms > max_idle_ms)
 		return NULL; /* the others are older still */
 	unlink_idle(p, u);

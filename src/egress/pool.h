@@ -4,8 +4,8 @@
 /*
  * egress/pool - connections to servers, kept for the next request of the same box.
  *
- * Never shared between boxes, nor across generations of a policy: what one was let through to says nothing
- * about another. A byte that comes while nobody asked closes the connection.
+ * Never shared between boxes, nor across generations of a policy: what one was let through to
+ * says nothing about another. A byte that comes while nobody asked closes the connection.
  */
 #include "egress/egress_impl.h"
 
@@ -28,7 +28,10 @@ struct upstream {
 	TAILQ_ENTRY(upstream) link;
 };
 
-/* The latest idle connection for the flow, at most `max_idle_ms` unused, or NULL. The caller sets its events. */
+/*
+ * The latest idle connection for the flow, at most `max_idle_ms` unused, or NULL. The caller
+ * sets its events.
+ */
 struct upstream *pool_take(const struct egress_flow *f, bool is_tls, uint64_t max_idle_ms);
 /* Keep it for the next one: nothing is unread or unsent on it. */
 void pool_put(struct upstream *u);

@@ -41,14 +41,15 @@ struct conn_events {
 
 /*
  * Takes fd, also on failure. is_server: which side of the TLS handshake. For a TLS client
- * `peer` is the name to verify; a server hands it to tls_choose_fn. Sets O_NONBLOCK, TCP_NODELAY and keep-alive where they apply.
+ * `peer` is the name to verify; a server hands it to tls_choose_fn. Sets O_NONBLOCK,
+ * TCP_NODELAY and keep-alive where they apply.
  */
 int conn_create(struct loop *l, int take_fd, struct tls *tls, bool is_server, const char *peer,
 	const struct conn_events *events, void *arg, struct conn **ret, struct err *err);
 
 /*
- * Take CONN_HIGH for this connection down to `bytes` (4 KiB at least): no more is read at once, kept, or
- * queued before the owner is to stop; drained() comes below a quarter of it.
+ * Take CONN_HIGH for this connection down to `bytes` (4 KiB at least): no more is read at once,
+ * kept, or queued before the owner is to stop; drained() comes below a quarter of it.
  */
 void conn_set_window(struct conn *c, size_t bytes);
 /* What is sent holds secrets: its copies here are zeroed. */

@@ -16,9 +16,10 @@ struct tls; /* a context; shared by its connections */
 /* TLS 1.2+, ALPN http/1.1. PEM files: certificate chain, private key. */
 int tls_server(const char *cert_file, const char *key_file, struct tls **ret, struct err *err);
 /*
- * A server whose certificate is chosen for each connection: `choose` is told the name that the client
- * asked for (NULL: none; else a stranger's bytes) and conn_create()'s `peer`, and puts certificate and key on
- * the session. False: the handshake fails. Tickets resume sessions of this context alone.
+ * A server whose certificate is chosen for each connection: `choose` is told the name that the
+ * client asked for (NULL: none; else a stranger's bytes) and conn_create()'s `peer`, and puts
+ * certificate and key on the session. False: the handshake fails. Tickets resume sessions of
+ * this context alone.
  */
 struct ssl_st;
 typedef bool (*tls_choose_fn)(struct ssl_st *ssl, const char *asked, const char *peer, void *arg);

@@ -14,6 +14,7 @@ import ssl
 import sys
 
 import dns_server
+import proxy
 import registry
 import websocket
 
@@ -262,6 +263,9 @@ class Internet:
         for port in TLS_PORTS:
             await asyncio.start_server(connection, sock=at(port), limit=HEAD_MAX, ssl=self.context("web"))
         await asyncio.start_server(self.banner, sock=at(BANNER_PORT))
+        corporate = proxy.Proxy(self.log)
+        await asyncio.start_server(corporate.http, sock=at(proxy.HTTP_PORT))
+        await asyncio.start_server(corporate.socks, sock=at(proxy.SOCKS_PORT))
         await self.zone.listen()
         path = os.path.join(self.top, "control")
         await asyncio.start_unix_server(self.control, path)

@@ -36,7 +36,8 @@ enum policy_action { POLICY_DENY, POLICY_ALLOW, POLICY_ASK };
 /*
  * As bits. A rule without any means https, http and ws; a deny rule without any, everything.
  * In a rule, https covers WebSockets inside TLS too (what passes unseen cannot be told apart);
- * ws alone means nothing but WebSockets; tcp covers whatever is spoken on its ports.
+ * ws alone means nothing but WebSockets, and beside https, without http, only those inside TLS;
+ * tcp covers whatever is spoken on its ports.
  */
 enum policy_protocol {
 	POLICY_HTTPS = 1u << 0,

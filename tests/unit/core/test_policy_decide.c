@@ -159,6 +159,19 @@ static void https_covers_websockets_and_ws_is_nothing_else(void)
 		{"a.test 443 wss GET /", POLICY_DENY}, {"a.test 443 https GET /", POLICY_ALLOW});
 }
 
+static void ws_beside_https_stays_inside_tls(void)
+{
+	EXPECT("{\"rules\":[{\"action\":\"allow\",\"hosts\":[\"a.test\"],\"protocols\":[\"https\","
+	       "\"ws\"]}]}",
+		{"a.test 443 wss GET /", POLICY_ALLOW}, {"a.test 80 ws GET /", POLICY_DENY},
+		{"a.test 80 http GET /", POLICY_DENY});
+	EXPECT("{\"rules\":[{\"action\":\"allow\",\"hosts\":[\"a.test\"],\"protocols\":[\"ws\"]}]}",
+		{"a.test 443 wss GET /", POLICY_ALLOW}, {"a.test 80 ws GET /", POLICY_ALLOW});
+	EXPECT("{\"rules\":[{\"action\":\"allow\",\"hosts\":[\"a.test\"]},{\"action\":\"deny\","
+	       "\"hosts\":[\"a.test\"],\"protocols\":[\"https\",\"ws\"]}]}",
+		{"a.test 80 ws GET /", POLICY_DENY}, {"a.test 80 http GET /", POLICY_ALLOW});
+}
+
 static void methods_and_paths_need_the_request(void)
 {
 	EXPECT("{\"rules\":[{\"action\":\"allow\",\"hosts\":[\"a.test\"],\"methods\":[\"GET\","
@@ -513,6 +526,7 @@ int main(void)
 	RUN(ports_that_go_without_saying_are_those_of_the_protocol);
 	RUN(a_tcp_rule_is_sure_before_a_byte_is_seen);
 	RUN(https_covers_websockets_and_ws_is_nothing_else);
+	RUN(ws_beside_https_stays_inside_tls);
 	RUN(methods_and_paths_need_the_request);
 	RUN(deny_wins_over_ask_and_ask_over_allow);
 	RUN(what_a_person_approved_wins_over_ask_alone);

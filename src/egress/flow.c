@@ -162,10 +162,15 @@ static void ask_answered(struct ask *k, bool is_allowed)
 
 	p->is_asking = false;
 	flow_decide(&p->flow, NULL, NULL, &a);
-	if (is_allowed)
-		pass(p, &a);
-	else
+	p->flow.rule = a.rule;
+	if (!is_allowed)
 		refuse(p, DENIAL_ASK, NULL);
+	else if (is_denied(&a)) /* a new policy came in the same moment */
+		refuse(p, denial_kind_of(&a), NULL);
+	else if (p->flow.protocol == POLICY_HTTPS && (a.needs != 0 || a.must_intercept))
+		intercept(p, true);
+	else
+		pass(p, &a);
 }
 
 static void ask(struct pending *p)

@@ -315,7 +315,8 @@ static void transaction(struct store *s, int number, struct err *err)
 	(void)snprintf(r.id, sizeof(r.id), "i%d", number);
 	r.spec = big;
 	e.sandbox = r.id;
-	CHECK_INT(store_begin(s, err), 0);
+	/* Both ways to the disk: every other one is committed first and synced then. */
+	CHECK_INT(number % 2 ? store_begin(s, err) : store_begin_unsynced(s, err), 0);
 	CHECK_INT(store_sandbox_insert(s, &r, err), 0);
 	CHECK_INT(store_event_append(s, &e, err), 0);
 	if (number > 1) {
@@ -327,6 +328,8 @@ static void transaction(struct store *s, int number, struct err *err)
 			0);
 	}
 	CHECK_INT(store_commit(s, err), 0);
+	if (number % 2 == 0)
+		CHECK_INT(store_sync(s, err), 0);
 	free(r.tenant);
 }
 

@@ -202,7 +202,7 @@ static int add_query(struct inject *in)
 
 	if (rest.p && rest.n == 0)
 		r = buf_add(in->out, "?", 1);
-	while (r == 0 && rest.n > 0) {
+	while (r == 0 && rest.p && rest.n > 0) {
 		const char *end = memchr(rest.p, '&', rest.n);
 		struct h1_text one = {rest.p, end ? (size_t)(end - rest.p) : rest.n};
 

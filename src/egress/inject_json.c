@@ -150,7 +150,7 @@ static int rewrite(struct inject *in, json_t *root, bool *ret_is_changed)
 {
 	AUTO_FREE char *text = NULL;
 	struct vault_scan s = {0};
-	struct marks m;
+	struct marks m = {0};
 	int r = 0;
 
 	for (size_t i = 0; i < in->bound_n; i++) {

@@ -105,7 +105,7 @@ static struct h1_text cut(struct h1_text *t, const char *ends)
 
 static bool copy_word(struct h1_text t, char out[64])
 {
-	if (t.n == 0 || t.n >= 64)
+	if (t.n == 0 || t.n >= 64 || inject_has_placeholder(t.p, t.n))
 		return false;
 	for (size_t i = 0; i < t.n; i++)
 		if (!isalnum((unsigned char)t.p[i]) && t.p[i] != '-' && t.p[i] != '_')

@@ -394,6 +394,7 @@ static void what_cannot_be_signed_again_says_why(void)
 		"Authorization: AWS4-HMAC-SHA256 Credential=@AWS\r\n",
 		"Authorization: AWS4-HMAC-SHA256 Credential=@AWS/1/us east/s3/x\r\n",
 		"Authorization: AWS4-HMAC-SHA256 Credential=@AWS/1//s3/x\r\n",
+		"Authorization: AWS4-HMAC-SHA256 Credential=@AWS/1/r/@AWS/aws4_request\r\n",
 		"Authorization: Bearer @AWS\r\n",
 		"X-Amz-Date: 2015\r\n" SIGNED("us-east-1/s3", "host"),
 		"X-Amz-Date: 20150830T123600Z\r\nX-Amz-Date: 20150830T123600Z\r\n" SIGNED(

@@ -183,7 +183,7 @@ static int count_in_memory(const char *hidden, size_t n, const void *except)
 			continue;
 		copy = malloc(to - from);
 		got = copy ? pread(mem, copy, to - from, (off_t)from) : -1;
-		for (ssize_t i = 0; i + (ssize_t)n <= got; i++) {
+		for (ssize_t i = 0; copy && i + (ssize_t)n <= got; i++) {
 			size_t k = 0;
 
 			while (k < n && copy[i + (ssize_t)k] == (hidden[k] ^ 0x55))

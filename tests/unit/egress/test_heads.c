@@ -52,7 +52,7 @@ static void hosts_agree_by_name_and_port(void)
 
 static void targets_are_split(void)
 {
-	struct heads_target t;
+	struct heads_target t = {0};
 
 	CHECK(parse("GET /a/b?c=/d HTTP/1.1\r\nHost: x\r\n\r\n") && heads_target(&head, &t));
 	CHECK(t.authority.n == 0 && h1_is(t.origin, "/a/b?c=/d") && h1_is(t.path, "/a/b"));

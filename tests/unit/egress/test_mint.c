@@ -135,7 +135,9 @@ static void java_reads_what_was_written(void)
 		EVP_DigestUpdate(md, r.p, r.n - 20) && EVP_DigestFinal_ex(md, digest, NULL));
 	EVP_MD_CTX_free(md);
 	CHECK(memcmp(r.p + r.n - 20, digest, 20) == 0);
-	CHECK(get(&r, 4) == 0xfeedfeed && get(&r, 4) == 2 && get(&r, 4) == 2);
+	CHECK_INT(get(&r, 4), 0xfeedfeed);
+	CHECK_INT(get(&r, 4), 2);
+	CHECK_INT(get(&r, 4), 2);
 	for (int i = 0; i < 2; i++) {
 		struct reader alias, der;
 		const unsigned char *p;

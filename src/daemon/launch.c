@@ -490,10 +490,20 @@ static void egress_words(const struct launch *l, struct words *w)
 		word(w, "--json-log");
 }
 
+/* systemd shows a credential to us alone: the role gets it open. */
+static int open_secrets_key(void)
+{
+	const char *dir = getenv("CREDENTIALS_DIRECTORY");
+	AUTO_FREE char *path = dir && *dir ? text_format("%s/bawn-secrets-key", dir) : NULL;
+
+	return path ? open(path, O_RDONLY | O_CLOEXEC) : -EBADF;
+}
+
 pid_t launch_egress(const struct launch *l, int *ret_ready, struct err *err)
 {
 	AUTO_FREE char *warden = text_format("%s/run/warden.sock", l->options.state);
 	AUTO_FD int ours = -EBADF, theirs = -EBADF, proxy = -EBADF;
+	AUTO_FD int key = open_secrets_key();
 	struct words w = {.err = err};
 	int ends[2];
 	pid_t pid;
@@ -506,6 +516,8 @@ pid_t launch_egress(const struct launch *l, int *ret_ready, struct err *err)
 	word_text(&w, "--warden", warden);
 	word_fd(&w, "--control", l->egress.fd);
 	word_fd(&w, "--ready", theirs);
+	if (key >= 0)
+		word_fd(&w, "--secrets-key-fd", key);
 	if (l->options.upstream_proxy) {
 		/* The URL may hold a password, and a command line is everybody's to read. */
 		proxy = text_fd("bawn-proxy", l->options.upstream_proxy, err);

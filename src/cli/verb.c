@@ -12,6 +12,7 @@
 #define RUN_OPTIONS                                                                                \
 	"--root --cow --rw --ro --hide --no-protect --cwd --env --pass-env --user --hostname "     \
 	"--memory --cpus --pids --disk --io --open-files --timeout --kill-after --net "            \
+	"--allow --deny --floor --resolver --upstream-ca --upstream-proxy --no-proxy "             \
 	"--loopback --no-loopback --wall --allow-sudo --profile --json --plan --no-explain "       \
 	"--quiet --help"
 #define SERVE_OPTIONS                                                                              \

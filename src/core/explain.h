@@ -26,8 +26,8 @@ int explain_parse(
 struct explain_answer {
 	struct policy_answer decision;
 	/*
-	 * "allow", "deny", "ask"; "depends": a name that is allowed unless it leads to an address that a
-	 * rule denies, or a program that is not known.
+	 * "allow", "deny", "ask"; "depends": a name that is allowed unless it leads to an address
+	 * that a rule denies, or a program that is not known.
 	 */
 	const char *verdict;
 	char text[1024]; /* for people, one line */

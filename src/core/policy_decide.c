@@ -76,7 +76,7 @@ static bool speech_fits(const struct policy_rule *r, unsigned protocol, uint16_t
 		return false;
 	if (has_default && (protocol & POLICY_TCP))
 		return false;
-	/* "https, ws" is what travels inside TLS: else a box could have a credential sent in clear. */
+	/* "https, ws" is inside TLS: else a box could have a credential sent in clear. */
 	if (r->action != POLICY_DENY && (protocol & POLICY_WS) && (protocol & POLICY_HTTP) &&
 		(r->protocols & POLICY_HTTPS))
 		spoken &= ~(unsigned)POLICY_WS;

@@ -9,7 +9,7 @@
 #include <sys/random.h>
 
 #define FIRST   2
-#define NUMBERS 131071 /* 198.18.0.0/15 without its last address, which is of the box itself (sys/road) */
+#define NUMBERS 131071 /* 198.18.0.0/15 without its last address, the box's own (sys/road) */
 
 struct name_entry {
 	uint32_t number, refs;

@@ -58,7 +58,8 @@ typedef void (*provider_made_fn)(struct provider_spare *take, const struct wall_
 
 /*
  * It outlives this process now; pidfd is its pid 1, road the two sockets of its way out (-EBADF if
- * it has none), both owned by whoever is called. With err->code set it was not to be had: it is being killed, and stop() is due once pidfd fires.
+ * it has none), both owned by whoever is called. With err->code set it was not to be had: it is
+ * being killed, and stop() is due once pidfd fires.
  */
 typedef void (*provider_claimed_fn)(
 	int take_pidfd, struct road take_road, const struct err *err, void *arg);

@@ -28,7 +28,7 @@ int net_loopback_up(struct err *err)
 }
 
 /* Counts those of one answer; true at the end of the last one. */
-static bool count_up(const struct nlmsghdr *h, size_t n, uint32_t *count)
+static bool count_up(struct nlmsghdr *h, size_t n, uint32_t *count)
 {
 	for (; NLMSG_OK(h, n); h = NLMSG_NEXT(h, n)) {
 		const struct ifinfomsg *link = NLMSG_DATA(h);

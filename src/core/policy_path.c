@@ -149,7 +149,7 @@ static bool has_odd_bytes(const char *s)
 
 bool policy_path_is_clear(const char *path)
 {
-	char a[POLICY_PATH_MAX + 1], b[POLICY_PATH_MAX + 1];
+	char turns[2][POLICY_PATH_MAX + 1];
 	const char *now = path;
 
 	if (strcmp(path, "*") == 0) /* OPTIONS * */
@@ -157,7 +157,7 @@ bool policy_path_is_clear(const char *path)
 	if (path[0] != '/')
 		return false;
 	for (int turn = 0; turn <= DECODE_TURNS; turn++) {
-		char *next = now == a ? b : a;
+		char *next = turns[turn % 2];
 
 		if (has_dots(now) || has_odd_bytes(now))
 			return false;

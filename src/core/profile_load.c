@@ -147,7 +147,7 @@ int profile_compose(const char *what, profile_fetch_fn fetch, void *arg,
 	q = apply(&c, what, NULL, &p, err);
 	if (q >= 0) {
 		free(c.policy->name);
-		c.policy->name = mem_strdup(p.name);
+		c.policy->name = mem_strdup(p.name ? p.name : what);
 		policy_finish(c.policy);
 		(void)policy_unref(p.policy);
 		p.policy = TAKE_PTR(c.policy);

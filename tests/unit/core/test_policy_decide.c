@@ -390,7 +390,8 @@ static bool speech_becomes(size_t a, size_t b)
 
 	if (pa && pa != pb && !(speech[a].method == NULL && (pa | POLICY_WS) == pb))
 		return false;
-	if (speech[a].method && (!speech[b].method || strcmp(speech[a].method, speech[b].method)))
+	if (speech[a].method &&
+		(!speech[b].method || strcmp(speech[a].method, speech[b].method) != 0))
 		return false;
 	if (speech[a].path && (!speech[b].path || strcmp(speech[a].path, speech[b].path) != 0))
 		return false;

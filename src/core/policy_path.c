@@ -149,7 +149,7 @@ static bool has_odd_bytes(const char *s)
 
 bool policy_path_is_clear(const char *path)
 {
-	char turns[2][POLICY_PATH_MAX + 1];
+	char turns[2][POLICY_PATH_MAX + 1] = {{0}};
 	const char *now = path;
 
 	if (strcmp(path, "*") == 0) /* OPTIONS * */

@@ -266,7 +266,9 @@ static bool bad_socks(struct sniffed *s)
 static void refuse_socks(struct sniffed *s, enum socks_code code, enum denial_kind kind)
 {
 	unsigned char reply[SOCKS_REPLY_LEN];
+	struct flow_target ignored;
 	struct denial d;
+	int fd;
 
 	socks_reply(code, reply);
 	denial_fill(&d, kind, &s->flow, NULL, NULL, NULL);
@@ -275,10 +277,8 @@ static void refuse_socks(struct sniffed *s, enum socks_code code, enum denial_ki
 		return;
 	/* A reset could overtake the reply. */
 	(void)shutdown(s->watch.fd, SHUT_WR);
-	{
-		struct flow_target ignored;
-		AUTO_FD int fd = hand_on(s, &ignored);
-	}
+	fd = hand_on(s, &ignored);
+	closep(&fd);
 }
 
 static bool sniff_greeting(struct sniffed *s, size_t n)

@@ -359,8 +359,8 @@ bool control_usage_get(const json_t *e, struct egress_usage *ret)
 	X(boxes)                                                                                   \
 	X(flows)                                                                                   \
 	X(bytes_up)                                                                                \
-	X(bytes_down) X(requests) X(connections) X(denied) X(asks) X(minted) X(lookups)            \
-		X(intercepted)
+	X(bytes_down)                                                                              \
+	X(requests) X(connections) X(denied) X(asks) X(minted) X(lookups) X(intercepted)
 
 json_t *control_totals_json(const struct egress_totals *t)
 {

@@ -25,11 +25,12 @@
 #include <time.h>
 
 #define BOX_ID     "run"
-#define SEND_S     10   /* the child does not read: it hangs */
-#define LAST_MS    3000 /* for its last words */
-#define FIRST_FD   3    /* where the child finds what it is given */
-#define CHILD_FDS  4    /* control, tcp, dns, the proxy's address */
-#define OUT_OF_WAY 64   /* below it nothing of ours stands once the child sorts them */
+#define RUN_CA     "run-ca" /* not "ca": that is of a server in the same state, of another id */
+#define SEND_S     10       /* the child does not read: it hangs */
+#define LAST_MS    3000     /* for its last words */
+#define FIRST_FD   3        /* where the child finds what it is given */
+#define CHILD_FDS  4        /* control, tcp, dns, the proxy's address */
+#define OUT_OF_WAY 64       /* below it nothing of ours stands once the child sorts them */
 
 enum { NUMBER_BOX = 1, NUMBER_GONE, NUMBER_OTHER };
 
@@ -153,11 +154,11 @@ int run_egress_public(char **ret, struct err *err)
 	int r = state_dir(&state, err);
 
 	if (r >= 0)
-		*ret = text_format("%s/ca/public", state);
+		*ret = text_format("%s/" RUN_CA "/public", state);
 	return r;
 }
 
-/* <state>/ca: ours and closed; what boxes may see is in its directory `public`. */
+/* <state>/run-ca: ours and closed; what boxes may see is in its directory `public`. */
 static int find_authority(struct run_egress *e, struct spec *spec, struct err *err)
 {
 	AUTO_FREE char *state = NULL, *public = NULL, *bundle = NULL;
@@ -169,7 +170,7 @@ static int find_authority(struct run_egress *e, struct spec *spec, struct err *e
 		r = tree_make_dirs(state, 0755, err);
 	if (r < 0)
 		return r;
-	e->ca = text_format("%s/ca", state);
+	e->ca = text_format("%s/" RUN_CA, state);
 	bundle = text_format("%s/bundle.pem", public);
 	if (access(bundle, R_OK) < 0)
 		r = make_authority(e, err);

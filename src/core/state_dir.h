@@ -6,6 +6,11 @@
  *
  *   <state>/runs/<run-id>/   what a copy-on-write run changed (run/process/cow)
  *   <state>/held/<run-id>/   protected names a run made, moved out of the way
+ *   <state>/run-ca/          certificate authority of this user's runs (cli/run_egress)
+ *   <state>/run-secrets/     sealed secrets of this user's runs (egress/secret_files)
+ *
+ * A server may keep its state in the same directory, under other names (daemon/state.h): its roles
+ * have ids of their own, and what one of them may write no run may trust.
  *
  * Nothing is created here.
  */

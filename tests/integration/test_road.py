@@ -190,7 +190,7 @@ def test_there_is_no_other_way(bawn, options, user):
 
 def test_the_authority_s_key_is_not_to_be_had(bawn, root, options, caller):
     state = os.path.join(caller.home, ".local/state/bawn")
-    done = bawn.sh(f"cat {state}/ca/ca.key /var/lib/bawn/ca/ca.key; ls /run/bawn-ca; env", "--root",
+    done = bawn.sh(f"cat {state}/run-ca/ca.key /var/lib/bawn/run-ca/ca.key /var/lib/bawn/ca/ca.key; ls /run/bawn-ca; env", "--root",
                    root, *options)
     assert "PRIVATE KEY" not in done.stdout
     assert "ca.pem" in done.stdout and "SSL_CERT_FILE=/run/bawn-ca/bundle.pem" in done.stdout

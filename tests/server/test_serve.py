@@ -466,3 +466,28 @@ def test_no_spares_if_none_are_wanted(fresh):
     assert server.run(made, "hostname")[1].decode() == made["sandboxID"] + "\n"
     time.sleep(0.2)
     assert boxes(server) == [made["sandboxID"]]
+
+
+def test_runs_and_a_server_may_share_a_state_directory(fresh):
+    one = fresh(start=False)
+    env = {**one.environment(), "BAWN_STATE_DIR": one.state}
+
+    def bawn(*words, given=None):
+        done = subprocess.run([*one.prefix, BAWN, *words], env=env, cwd=one.top, input=given,
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run = ("run", "--root", "base", "--allow", "a.test", "--", "cat", "/run/bawn-ca/ca.pem")
+    mine = bawn(*run)
+    bawn("secret", "set", "token", given="value of a run")
+    one.start()
+    made = one.create()
+    theirs = one.request("GET", f"/v1/sandboxes/{made['sandboxID']}/network")
+    assert theirs.status == 200
+    # Both are there at once, and neither trusts what the other may write.
+    assert bawn(*run) == mine != ""
+    with open(os.path.join(one.state, "ca/public/ca.pem")) as f:
+        assert f.read() not in mine
+    owners = {name: os.stat(os.path.join(one.state, name)).st_uid for name in ("run-ca", "run-secrets", "run")}
+    assert len(set(owners.values())) == 1, owners
